@@ -305,6 +305,32 @@ BLOCKS = {
 }
 
 
+# Calls among what a query selects.
+CHANGES = function("BEGIN UPDATE accounts SET balance = balance + b WHERE id = a; INSERT INTO notes VALUES (a, 'n' || b); RAISE NOTICE '% and %', a, b; IF a = 13 THEN RAISE EXCEPTION 'thirteen'; END IF; RETURN a * 10 + b; END")
+READS = function("BEGIN RETURN (SELECT count(*) FROM moves WHERE id = a) + (SELECT count(*) FROM accounts WHERE id < b); END") + " STABLE"
+SETS = function("BEGIN RETURN QUERY SELECT n FROM moves WHERE id = a AND n < b ORDER BY n; END", returns="SETOF int")
+NOTHING = function("BEGIN DELETE FROM moves WHERE id = a; END", returns="void")
+IN_SQL = function("UPDATE accounts SET balance = b WHERE id = a RETURNING id", language="sql")
+PER_ROW = [
+    (CHANGES, "SELECT f(id, 5) FROM accounts WHERE id < 4 ORDER BY id"), (CHANGES, "SELECT owner, f(id, 5), balance FROM accounts ORDER BY id DESC LIMIT 3"),
+    (CHANGES, "SELECT m.n, a.*, f(a.id, m.n) AS called, m.note FROM accounts a JOIN moves m USING (id) WHERE m.n < 4 ORDER BY m.n"), (CHANGES, "SELECT f(id, 1), id, f(id, 2) FROM accounts WHERE id IN (3, 9) ORDER BY id"),
+    (CHANGES, "SELECT *, f(id, 1) FROM accounts WHERE id IN (3, 9) ORDER BY balance"), (CHANGES, "SELECT f(id, 1) FROM accounts WHERE id > 10 ORDER BY id"), (CHANGES, "SELECT f(1, 2), f(2, 3) AS b, 'x' AS c"),
+    (CHANGES, "SELECT f(g, 1) FROM generate_series(1, 3) g"), (CHANGES, "SELECT count(*), f(5, 1), sum(balance) FROM accounts"), (CHANGES, "SELECT owner, f(max(id), 1) FROM accounts GROUP BY owner ORDER BY owner"),
+    (CHANGES, "SELECT f(id, 5) FROM accounts WHERE id > 1000"), (CHANGES, "SELECT f(kind, 5), name FROM kinds ORDER BY kind"), (CHANGES, "SELECT row_number() OVER (ORDER BY id DESC), f(id, 1) FROM accounts WHERE id < 3 ORDER BY id"),
+    (CHANGES, "SELECT f((SELECT max(id) FROM accounts), 1), f(a => 1, b => 2)"), (CHANGES, "SELECT f(n, 1) FROM notes"), (CHANGES, "SELECT f(NULL, id) FROM accounts WHERE id < 3 ORDER BY id"), (CHANGES, "SELECT f('7', id::smallint) FROM accounts WHERE id < 3 ORDER BY id"),
+    (READS, "SELECT id, f(id, 4) FROM accounts WHERE id < 8 ORDER BY id"), (READS, "SELECT f(id, 4) AS n, id FROM accounts a WHERE EXISTS (SELECT FROM moves m WHERE m.id = a.id) ORDER BY id"), (READS, "SELECT f(1, 2), f(3, 4)"),
+    (SETS, "SELECT id, f(id, 40) FROM accounts WHERE id < 5 ORDER BY id"), (SETS, "SELECT f(id, 40) FROM accounts WHERE id > 20"),
+    (NOTHING, "SELECT id, f(id, 1) FROM accounts WHERE id < 4 ORDER BY id"), (IN_SQL, "SELECT id, f(id, 77) FROM accounts WHERE id < 4 ORDER BY id"), (IN_SQL, "SELECT id, f(id + 100, 77) FROM accounts WHERE id < 4 ORDER BY id"),
+]  # fmt: skip
+# What returns is looked at, or it is not made once a row.
+NOT_PER_ROW = [
+    "SELECT f(id, 1) FROM accounts ORDER BY 1", "SELECT f(id, 1) AS x FROM accounts ORDER BY x", "SELECT id, f(id, 1) FROM accounts ORDER BY f", "SELECT DISTINCT f(id, 1) FROM accounts", "SELECT f(id, 1), count(*) FROM accounts GROUP BY 1, id",
+    "SELECT f(id, 1) FROM accounts ORDER BY id OFFSET 2", "SELECT f(id, 1) FROM accounts UNION SELECT 1", "SELECT id FROM accounts WHERE f(id, 1) > 0", "SELECT f(id, 1) FROM accounts WHERE f(id, 2) > 0", "SELECT f(f(id, 1), 1) FROM accounts",
+    "SELECT CASE WHEN id = 1 THEN f(id, 1) END FROM accounts", "SELECT f(id, 1) FROM accounts FOR UPDATE", "SELECT f(id, 1) INTO TEMP x FROM accounts", "WITH w AS (SELECT 1 AS id) SELECT f(id, 1) FROM w", "SELECT max(f(id, 1)) FROM accounts",
+    "SELECT a.*, f(a.id, m.n), m.* FROM accounts a JOIN moves m USING (id)",
+]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def both(code_herd, one_server):
     connections = [psycopg.connect(server.conninfo, autocommit=True, prepare_threshold=None) for server in (code_herd.server, one_server)]
@@ -355,6 +381,51 @@ def test_called(both, name):
         herd, plain = (_said(connection, call) for connection in both)
         assert herd == plain, call
         assert _state(both[0]) == _state(both[1]), call
+
+
+@pytest.mark.parametrize(("definition", "call"), PER_ROW, ids=[call for _, call in PER_ROW])
+def test_called_for_each_row(both, definition, call):
+    for connection in both:
+        connection.execute("DROP ROUTINE IF EXISTS f")
+        connection.execute(definition)
+        _made_anew(connection)
+    herd, plain = (_said(connection, call) for connection in both)
+    if herd[0] == "0A000":
+        assert "=>" in call
+        return
+    assert herd == plain
+    assert _state(both[0]) == _state(both[1])
+    herd, plain = (_said(connection, call, (), True) for connection in both)
+    assert herd == plain
+    for connection in both:
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    herd, plain = (_said(connection, call) for connection in both)
+    assert herd == plain
+    for connection in both:
+        connection.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("call", NOT_PER_ROW)
+def test_not_called_for_each_row(both, call):
+    herd = both[0]
+    herd.execute("DROP ROUTINE IF EXISTS f")
+    herd.execute(CHANGES)
+    _made_anew(herd)
+    before = _state(herd)
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        herd.execute(call)
+    assert _state(herd) == before
+
+
+def test_called_for_each_row_with_parameters(both):
+    for connection in both:
+        connection.execute("DROP ROUTINE IF EXISTS f")
+        connection.execute(CHANGES)
+        _made_anew(connection)
+    for binary in (False, True):
+        herd, plain = (_said(connection, "SELECT %s::text || owner, f(id, %s), id FROM accounts WHERE id < %s ORDER BY id", ("x", 3, 4), binary) for connection in both)
+        assert herd == plain
+        assert _state(both[0]) == _state(both[1])
 
 
 @pytest.mark.parametrize("name", ["transfer", "handlers", "text", "sql", "an output", "blocks in blocks"])

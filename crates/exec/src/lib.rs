@@ -7,9 +7,11 @@
 
 mod admin;
 
+mod arrays;
 mod binary_text;
 mod budget;
 mod bulk_settings;
+mod carried;
 mod client;
 mod column_settings;
 mod copy;
@@ -25,7 +27,6 @@ mod route;
 mod router;
 mod share;
 mod statement;
-mod text_arrays;
 mod work;
 mod write;
 

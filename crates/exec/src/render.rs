@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use plan::{Piece, Text};
 
+use crate::arrays::Array;
+use crate::carried::{Carried, TEXT};
 use crate::now::Now;
 use crate::request::{self, Bound};
 use wire::type_oid::TEXT_ARRAY;
@@ -27,8 +29,8 @@ pub struct NodeStatement {
 
 /// Where the rows of a child are.
 pub enum Source {
-    /// One `text[]` a column, in binary.
-    Arrays(Vec<Option<Bytes>>),
+    /// One array a column, in binary.
+    Arrays(Vec<Array>),
     /// In a table of the connection that the statement runs on.
     Table(String),
 }
@@ -144,18 +146,18 @@ impl Writer<'_> {
                 let known = self.arrays.iter().find(|(own, _)| *own == n).map(|(_, first)| *first);
                 let first = known.unwrap_or_else(|| {
                     let first = self.out.types.len() + 1;
-                    self.out.types.extend(values.iter().map(|_| TEXT_ARRAY));
+                    self.out.types.extend(values.iter().map(|a| a.carried.array));
                     self.out.formats.extend(values.iter().map(|_| ARRAY_FORMAT));
-                    self.out.values.extend(values.iter().cloned());
+                    self.out.values.extend(values.iter().map(|a| a.value.clone()));
                     self.arrays.push((n, first));
                     first
                 });
+                let rows = unnest(first, &child.types, values.iter().map(|a| &a.carried));
                 match &child.names {
-                    None => self.out.sql.push_str(&unnest(first, &child.types)),
+                    None => self.out.sql.push_str(&rows),
                     Some(names) => {
                         let named = |(i, name): (usize, &String)| format!("h.c{i} AS {}", catalog::quote_ident(name));
                         let list: Vec<_> = names.iter().enumerate().map(named).collect();
-                        let rows = unnest(first, &child.types);
                         self.out.sql.push_str(&format!("{} FROM (SELECT {rows}) AS h", list.join(", ")));
                     }
                 }
@@ -164,21 +166,24 @@ impl Writer<'_> {
     }
 }
 
-/// What follows SELECT to give rows of text arrays, from parameter `first` on, as columns `c0`, `c1`, ….
-pub fn unnest(first: usize, types: &[String]) -> String {
+/// What follows SELECT to give rows of arrays, from parameter `first` on, as columns `c0`, `c1`, ….
+pub fn unnest<'c>(first: usize, types: &[String], carried: impl IntoIterator<Item = &'c Carried>) -> String {
+    let names: Vec<&str> = carried.into_iter().map(|c| c.name).collect();
     let list = |one: &dyn Fn(usize) -> String| (0..types.len()).map(one).collect::<Vec<_>>().join(", ");
     format!(
         "{} FROM ROWS FROM ({}) AS x({})",
         list(&|i| format!("x.v{i}::{} AS c{i}", types[i])),
-        list(&|i| format!("pg_catalog.unnest(${}::pg_catalog.text[])", first + i)),
+        list(&|i| format!("pg_catalog.unnest(${}::pg_catalog.{}[])", first + i, names.get(i).unwrap_or(&TEXT.name))),
         list(&|i| format!("v{i}"))
     )
 }
 
 impl NodeStatement {
     /// A text of the router's own over rows that come as arrays.
-    pub fn over_arrays(sql: String, values: Vec<Option<Bytes>>) -> Self {
-        NodeStatement { sql, types: vec![TEXT_ARRAY; values.len()], formats: vec![ARRAY_FORMAT], values, once: true }
+    pub fn over_arrays(sql: String, arrays: Vec<Array>) -> Self {
+        let types = arrays.iter().map(|a| a.carried.array).collect();
+        let values = arrays.into_iter().map(|a| a.value).collect();
+        NodeStatement { sql, types, formats: vec![ARRAY_FORMAT], values, once: true }
     }
 
     /// The types as a node may be told them.
@@ -198,10 +203,12 @@ impl BatchStatement {
     }
 
     /// The statement with these arrays, in binary, in front of its own parameters.
-    pub fn with(&self, arrays: Vec<Option<Bytes>>) -> NodeStatement {
+    pub fn with(&self, arrays: Vec<Array>) -> NodeStatement {
+        let own = self.0.types.iter().copied().skip(arrays.len());
+        let types = arrays.iter().map(|a| a.carried.array).chain(own).collect();
         let formats = arrays.iter().map(|_| ARRAY_FORMAT).chain(self.0.formats.iter().copied()).collect();
-        let values = arrays.into_iter().chain(self.0.values.iter().cloned()).collect();
-        NodeStatement { formats, values, ..self.0.clone() }
+        let values = arrays.into_iter().map(|a| a.value).chain(self.0.values.iter().cloned()).collect();
+        NodeStatement { types, formats, values, ..self.0.clone() }
     }
 }
 
@@ -218,7 +225,11 @@ mod tests {
         let s = Fill::new(&bound, &now).statement([&text]);
         assert_eq!(s.sql, "SELECT $1, '$1', $2, $1, $4");
         assert_eq!((s.types_on(true), &s.values[0], &s.values[1]), (vec![0, 20], &values[2], &None));
-        let rows = Child { source: Source::Arrays(vec![None]), types: vec!["int".into()], names: None };
+        let rows = Child {
+            source: Source::Arrays(vec![Array { carried: TEXT, value: None }]),
+            types: vec!["int".into()],
+            names: None,
+        };
         let fill = Fill { children: vec![rows], ..Fill::new(&bound, &now) };
         let insert = plan::InsertRows::of(&sql::parse("INSERT INTO t SELECT 1", true).unwrap().remove(0));
         assert!(insert.is_err(), "there is no mark in it");

@@ -38,6 +38,13 @@ impl Bound {
         less
     }
 
+    /// For another statement with the same parameters. `formats`: those of its columns; none: all are text.
+    pub fn for_columns(&self, formats: Vec<i16>) -> Bound {
+        let mut other = Bound { result_formats: formats.into(), ..self.clone() };
+        other.tail = bind_tail(&other);
+        other
+    }
+
     /// Without the values of parameters that a text, written anew, does not name, where their types are users' own: a node
     /// that is not home could not tell the type. `None`: there are none of these.
     pub fn without_strangers(&self, sql: &str) -> Option<Bound> {

@@ -15,16 +15,30 @@ pub struct Call<'c> {
     pub from: bool,
 }
 
-/// The statement is a call that is to be run step by step, if it can be.
+/// What a SELECT calls for each of its rows.
+pub struct PerRow<'c> {
+    pub select: &'c ast::SelectStmt,
+    /// By their places among what is selected.
+    pub calls: Vec<(usize, Call<'c>)>,
+}
+
+/// The statement is a call, or has some among what it selects, that are to be run step by step, if they can be.
 pub fn is_run(statement: &NodeEnum, cx: &Context) -> bool {
     let NodeEnum::SelectStmt(_) = statement else { return false };
-    let Some(call) = call(statement, cx) else { return false };
-    let mut meant = cx.snapshot.functions.get(&call.routine.name).into_iter().flatten();
-    let uses = meant.any(|f| f.schema == call.routine.schema && f.reads_herd_tables);
+    let uses = match call(statement, cx) {
+        Some(call) => uses(call.routine, cx),
+        None => per_row(statement, cx).is_some(),
+    };
     // What is long to look at is planned elsewhere: there it turns out.
     let steps = Steps::new(Steps::SHORT / 20);
     let names = Context::new(cx.snapshot, cx.search_path, cx.temporary).with_parameters(cx.parameters);
     uses && inline::calls(statement, &Context { steps: Some(&steps), ..names }).is_none()
+}
+
+/// It reads or writes tables of the herd.
+fn uses(routine: &Routine, cx: &Context) -> bool {
+    let mut meant = cx.snapshot.functions.get(&routine.name).into_iter().flatten();
+    meant.any(|f| f.schema == routine.schema && f.reads_herd_tables)
 }
 
 /// What a statement calls, if it is nothing but a call, and there is but one function or procedure of that name.
@@ -34,6 +48,10 @@ pub fn call<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<Call<'c>> {
         NodeEnum::CallStmt(c) => (c.funccall.as_deref()?, false),
         _ => return None,
     };
+    plain(call, from, cx)
+}
+
+fn plain<'c>(call: &'c ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Call<'c>> {
     let plain = call.agg_order.is_empty() && call.agg_filter.is_none() && call.over.is_none();
     if !plain || call.agg_within_group || call.agg_star || call.agg_distinct || call.func_variadic {
         return None;
@@ -54,6 +72,41 @@ pub fn call<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<Call<'c>> {
     let given = call.args.len() == routine.argument_types.len();
     let fits = given && routine.by_argument.is_none() && !routine.opaque;
     fits.then_some(Call { routine, arguments: &call.args, from })
+}
+
+/// Calls among what a query selects, made for each of its rows once these are found: nothing else of it depends on what they return.
+pub fn per_row<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<PerRow<'c>> {
+    let NodeEnum::SelectStmt(s) = statement else { return None };
+    if cx.snapshot.functions.is_empty() || s.target_list.is_empty() {
+        return None;
+    }
+    let call = |(at, target): (usize, &'c Node)| {
+        let NodeEnum::ResTarget(target) = target.node.as_ref()? else { return None };
+        let NodeEnum::FuncCall(call) = target.val.as_deref()?.node.as_ref()? else { return None };
+        let name = if target.name.is_empty() { names::last(&call.funcname) } else { target.name.as_str() };
+        let call = plain(call, false, cx).filter(|call| uses(call.routine, cx))?;
+        Some((at, name, call))
+    };
+    let calls: Vec<_> = s.target_list.iter().enumerate().filter_map(call).collect();
+    // What OFFSET passes over is called, too; DISTINCT looks at what is returned.
+    let bare = s.distinct_clause.is_empty()
+        && s.into_clause.is_none()
+        && s.values_lists.is_empty()
+        && s.limit_offset.is_none()
+        && s.locking_clause.is_empty()
+        && s.with_clause.is_none()
+        && s.larg.is_none();
+    let is_constant = |n: &Node| matches!(n.node, Some(NodeEnum::AConst(_)));
+    let by_place = s.sort_clause.iter().any(|n| match n.node.as_ref() {
+        Some(NodeEnum::SortBy(by)) => by.node.as_deref().is_some_and(is_constant),
+        _ => false,
+    }) || s.group_clause.iter().any(|n| sql::search::any(n, |n| matches!(n, NodeEnum::AConst(_))));
+    let named = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if matches!(&names::strings(&c.fields)[..], [one] if calls.iter().any(|(_, name, _)| name == one)));
+    let mut of_rows = s.sort_clause.iter().chain(&s.group_clause);
+    if !bare || calls.is_empty() || by_place || of_rows.any(|n| sql::search::any(n, named)) {
+        return None;
+    }
+    Some(PerRow { select: s, calls: calls.into_iter().map(|(at, _, call)| (at, call)).collect() })
 }
 
 /// The only thing that is selected, and whether it stands in FROM.

@@ -5,6 +5,7 @@
 //! them; every expression is evaluated by PostgreSQL. It does not know how a statement finds its nodes.
 
 mod call;
+mod each_row;
 mod raise;
 mod run;
 mod values;
@@ -62,6 +63,8 @@ enum Flow {
 pub struct Running<'p> {
     program: &'p Program,
     held: Vec<Held>,
+    /// What they hold when it begins.
+    first: Vec<Held>,
     /// Rows of the last statement.
     row_count: u64,
     /// FOUND's place.
@@ -308,6 +311,25 @@ fn after(flow: Flow, label: Option<&str>) -> After {
 }
 
 impl Running<'_> {
+    /// As it is before its first step, with these arguments.
+    fn begin(&mut self, arguments: impl Iterator<Item = (usize, Text)>) {
+        self.held.clone_from(&self.first);
+        self.row_count = 0;
+        self.handled.clear();
+        self.set_found(false);
+        for (at, value) in arguments {
+            if let Held::Value { text, .. } = &mut self.held[at] {
+                *text = value;
+            }
+        }
+    }
+
+    /// What it has given so far.
+    fn taken_out(&mut self) -> Vec<Vec<Text>> {
+        self.given_bytes = 0;
+        std::mem::take(&mut self.given)
+    }
+
     fn set_found(&mut self, found: bool) {
         if let Some(Held::Value { text, .. }) = self.found.map(|at| &mut self.held[at]) {
             *text = Some(Bytes::from_static(if found { b"t" } else { b"f" }));

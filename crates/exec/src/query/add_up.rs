@@ -6,6 +6,7 @@ use plan::{AddFunction, AddUp};
 use wire::backend;
 use wire::type_oid;
 
+use crate::arrays::Arrays;
 use crate::client::{Answer, Client};
 use crate::error::Result;
 use crate::query::part_rows::PartRows;
@@ -13,7 +14,6 @@ use crate::render::Fill;
 use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::router::described::{Described, PartColumns};
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::Reply;
 
@@ -28,9 +28,10 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<String> {
         let bound = described.parameters(request);
         let columns = self.part_columns(compiled, &[part], &bound).await?;
+        let carriers = self.carry(columns[0].types.iter().map(String::as_str)).await?;
         let nodes = self.part_nodes(compiled, request, part).await?;
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
-        let mut lanes = self.ask_part(&nodes, &statement, &[], compiled.keep(request)).await?;
+        let mut lanes = self.ask_part(&nodes, &statement, &carriers.formats(), compiled.keep(request)).await?;
         let mut partials: Vec<Vec<Option<Vec<u8>>>> = Vec::new();
         let mut failure = None;
         for p in &mut lanes {
@@ -62,8 +63,7 @@ impl<C: Client> Work<'_, C> {
                 Ok("SELECT 1".into())
             }
             None => {
-                self.travel_whole(columns[0].types.iter().map(String::as_str))?;
-                let mut arrays = Arrays::new(columns[0].fields.len());
+                let mut arrays = Arrays::new(&carriers);
                 for p in &partials {
                     arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;
                 }

@@ -16,6 +16,7 @@ use pool::PoolError;
 use txn::Cuts;
 use wire::sqlstate;
 
+use crate::arrays::Arrays;
 use crate::binary_text::text_of;
 use crate::client::{Answer, Client};
 use crate::column_settings::ColumnWay;
@@ -26,7 +27,6 @@ use crate::request::{Bound, Request};
 use crate::router::column_stores::{Asked, Store, TableAsked};
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
@@ -183,7 +183,7 @@ impl<C: Client> Work<'_, C> {
         let columns = self.part_columns(compiled, parts, &bound).await?;
         let mut held = Vec::with_capacity(answers.len());
         for (rows, c) in answers.iter().zip(columns.iter()) {
-            let mut arrays = Arrays::new(c.fields.len());
+            let mut arrays = Arrays::of_text(c.fields.len());
             for row in rows {
                 arrays.push(&row.iter().map(|v| v.as_deref().map(str::as_bytes)).collect::<Vec<_>>())?;
             }

@@ -4,6 +4,8 @@ use plan::{Part, Text};
 use txn::Lane;
 use wire::sqlstate;
 
+use crate::arrays::Array;
+use crate::carried::{Carried, Carriers};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::query::part_rows::PartRows;
@@ -42,7 +44,11 @@ impl<C: Client> Work<'_, C> {
         let bound = described.parameters(request);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
-        self.travel_made_of(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)).collect()).await?;
+        let mut carriers = Vec::with_capacity(columns.len());
+        for c in columns.iter() {
+            carriers.push(self.carry(c.types.iter().map(String::as_str)).await?);
+        }
+        let formats: Vec<_> = carriers.iter().map(Carriers::formats).collect();
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
             nodes.push(self.part_nodes(compiled, request, part).await?);
@@ -51,16 +57,17 @@ impl<C: Client> Work<'_, C> {
         let statements: Vec<_> = parts.iter().map(|part| fill.statement([&part.text])).collect();
         let mut opened = vec![];
         if self.opens_together() {
-            let each = statements.iter().zip(&nodes);
-            let wanted: Vec<_> = each.map(|(statement, nodes)| Wanted { nodes, statement, formats: &[] }).collect();
+            let each = statements.iter().zip(&nodes).zip(&formats);
+            let wanted: Vec<_> =
+                each.map(|((statement, nodes), formats)| Wanted { nodes, statement, formats }).collect();
             opened = self.open_together(&wanted).await?;
         }
         let mut spill = Spill::new(self, reads_home);
         let result = async {
             let mut answers = Vec::with_capacity(parts.len());
-            for (n, ((statement, nodes), c)) in statements.iter().zip(&nodes).zip(columns.iter()).enumerate() {
-                let lanes = self.ask_opened(nodes, statement, &[], keep, &mut opened).await?;
-                answers.push(self.collect(lanes, n, &c.types, &mut spill).await?);
+            for (n, (statement, nodes)) in statements.iter().zip(&nodes).enumerate() {
+                let lanes = self.ask_opened(nodes, statement, &formats[n], keep, &mut opened).await?;
+                answers.push(self.collect(lanes, n, (&columns[n].types, &carriers[n]), &mut spill).await?);
             }
             if joined {
                 let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
@@ -89,7 +96,8 @@ impl<C: Client> Work<'_, C> {
         let bound = described.parameters(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
         let children = columns.iter().map(|c| {
-            let source = Source::Arrays(c.types.iter().map(|_| None).collect());
+            let none = |t: &String| Array { carried: Carried::of(t), value: None };
+            let source = Source::Arrays(c.types.iter().map(none).collect());
             Child { source, types: c.types.clone(), names: None }
         });
         let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };

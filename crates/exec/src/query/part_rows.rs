@@ -7,12 +7,13 @@ use plan::{Part, Recipients};
 use txn::Participant;
 use wire::backend;
 
+use crate::arrays::Arrays;
+use crate::carried::Carriers;
 use crate::client::Client;
 use crate::error::Result;
 use crate::query::spill::Spill;
 use crate::request::Request;
 use crate::router::compiled::Compiled;
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::Reply;
 
@@ -45,11 +46,11 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         mut lanes: Vec<Participant>,
         n: usize,
-        types: &[String],
+        (types, carriers): (&[String], &Carriers),
         spill: &mut Spill,
     ) -> Result<PartRows> {
         let read = async {
-            let (mut held, mut stored) = (Arrays::new(types.len()), false);
+            let (mut held, mut stored) = (Arrays::new(carriers), false);
             for p in &mut lanes {
                 loop {
                     match self.next_reply(&mut p.lane).await? {

@@ -12,12 +12,12 @@ use std::time::Duration;
 use catalog::NodeId;
 use txn::Lane;
 
+use crate::arrays::Arrays;
 use crate::budget::Taken;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::query::part_rows::PartRows;
 use crate::render::{self, NodeStatement};
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 
@@ -202,12 +202,13 @@ impl Spill {
     /// Puts what is held into the table of part `n`.
     pub async fn store(&mut self, n: usize, types: &[String], held: &mut Arrays) -> Result<()> {
         let lane = self.lane.as_mut().ok_or_else(|| ExecError::internal("rows without a table"))?;
-        let full = std::mem::replace(held, Arrays::new(types.len()));
+        let full = held.take();
         if full.rows == 0 {
             return Ok(());
         }
         let values = full.finish();
-        let sql = format!("INSERT INTO {} SELECT {}", table(n), render::unnest(1, types));
+        let rows = render::unnest(1, types, values.iter().map(|a| &a.carried));
+        let sql = format!("INSERT INTO {} SELECT {rows}", table(n));
         rows::send_statement(lane, None, &NodeStatement::over_arrays(sql, values), false, &[]);
         lane.conn.flush().await?;
         while !matches!(rows::next(lane).await?, Reply::Done) {}

@@ -1,12 +1,12 @@
 //! Which values stay what they are when they travel from node to node as text, under the session's settings.
 //!
 //! Nodes have the same settings for a session (`session/src/serve/greet.rs`). Text is what those make of a value: some lose
-//! digits, or write what they read as something else. Such rows are refused where they would be finished or stored elsewhere; to clients they go as PostgreSQL writes them.
-
-use std::borrow::Cow;
+//! digits, or write what they read as something else. Where rows are finished or stored elsewhere, such values travel in binary, or they are refused;
+//! to clients they go as PostgreSQL writes them.
 
 use wire::sqlstate;
 
+use crate::carried::{Carried, Carriers, base, without_collation};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
@@ -94,41 +94,73 @@ const MADE_OF: &str = "WITH RECURSIVE made (oid) AS ( \
 const ARRAY_NULLS: &str = "array_nulls";
 
 impl<C: Client> Work<'_, C> {
-    /// Refuses types (as `format_type` writes them) whose values would not arrive as they are.
+    /// Refuses types (as `format_type` writes them) whose values would not arrive as text as they are.
     pub fn travel_whole<'t>(&self, types: impl IntoIterator<Item = &'t str> + Clone) -> Result<()> {
+        self.read_the_same(types.clone())?;
+        match self.loses_nulls().then(|| types.into_iter().find(|t| !is_plain(t))).flatten() {
+            Some(t) => Err(refused(ARRAY_NULLS, t)),
+            None => Ok(()),
+        }
+    }
+
+    /// The same, where home can be asked what types of users' own are made of.
+    pub async fn travel_made_of(&mut self, types: Vec<&str>) -> Result<()> {
+        if self.loses_nulls() {
+            return self.travel_whole(types);
+        }
+        self.made_of_the_same(types).await
+    }
+
+    /// How values of these types travel in arrays: what would not arrive as text goes in binary.
+    ///
+    /// # Errors
+    /// 0A000 for a type whose text the session's settings change, and that has no binary form of its own.
+    pub async fn carry(&mut self, types: impl IntoIterator<Item = &str>) -> Result<Carriers> {
+        let carried: Vec<(&str, Carried)> = types.into_iter().map(|t| (t, Carried::of(t))).collect();
+        let text = carried.iter().filter(|(_, c)| c.is_text()).map(|(t, _)| *t).collect();
+        self.made_of_the_same(text).await?;
+        let loses = self.loses_nulls();
+        Ok(Carriers::of(
+            carried.into_iter().map(|(t, c)| Carried { without_null: loses && c.is_text() && !is_plain(t), ..c }),
+        ))
+    }
+
+    async fn made_of_the_same(&mut self, types: Vec<&str>) -> Result<()> {
+        if self.read_the_same(types.iter().copied()).is_ok() {
+            return Ok(());
+        }
+        let names = types.iter().map(|t| catalog::quote_literal(without_collation(t))).collect::<Vec<_>>().join(", ");
+        let rows = self.ask_home(&MADE_OF.replace("{}", &format!("ARRAY[{names}]"))).await?;
+        // A type that is not found has no name.
+        let made_of: Vec<String> = rows.into_iter().flatten().map(Option::unwrap_or_default).collect();
+        self.read_the_same(made_of.iter().map(String::as_str))
+    }
+
+    /// Their text is read as it was written, but for NULL inside of it.
+    fn read_the_same<'t>(&self, types: impl IntoIterator<Item = &'t str> + Clone) -> Result<()> {
         for (name, is_harmless, safe) in RULES {
             if self.may_be(name, is_harmless) {
                 let harmed = |t: &&str| !safe.iter().any(|list| list.contains(&base(t).as_ref()));
                 types.clone().into_iter().find(harmed).map_or(Ok(()), |t| Err(refused(name, t)))?;
             }
         }
-        if self.may_be(ARRAY_NULLS, |v| v.trim().eq_ignore_ascii_case("on")) {
-            let is_plain = |t: &str| {
-                !without_collation(t).ends_with("[]")
-                    && [SAFE, FLOATS, MOMENTS].iter().any(|list| list.contains(&base(t).as_ref()))
-            };
-            types.into_iter().find(|t| !is_plain(t)).map_or(Ok(()), |t| Err(refused(ARRAY_NULLS, t)))?;
-        }
         Ok(())
     }
 
-    /// The same, where home can be asked what types of users' own are made of.
-    pub async fn travel_made_of(&mut self, types: Vec<&str>) -> Result<()> {
-        let Err(refused) = self.travel_whole(types.iter().copied()) else { return Ok(()) };
-        if self.may_be(ARRAY_NULLS, |v| v.trim().eq_ignore_ascii_case("on")) {
-            return Err(refused);
-        }
-        let names = types.iter().map(|t| catalog::quote_literal(without_collation(t))).collect::<Vec<_>>().join(", ");
-        let rows = self.ask_home(&MADE_OF.replace("{}", &format!("ARRAY[{names}]"))).await?;
-        // A type that is not found has no name.
-        let made_of: Vec<String> = rows.into_iter().flatten().map(Option::unwrap_or_default).collect();
-        self.travel_whole(made_of.iter().map(String::as_str))
+    fn loses_nulls(&self) -> bool {
+        self.may_be(ARRAY_NULLS, |v| v.trim().eq_ignore_ascii_case("on"))
     }
 
     /// What is set in a transaction is known by its text alone.
     fn may_be(&self, name: &str, is_harmless: impl Fn(&str) -> bool) -> bool {
         self.settings.get(name).is_some_and(|v| !is_harmless(v)) || self.transaction.sets(name)
     }
+}
+
+/// It has no values inside.
+fn is_plain(t: &str) -> bool {
+    let known = [SAFE, FLOATS, MOMENTS].iter().any(|list| list.contains(&base(t).as_ref()));
+    known && !without_collation(t).ends_with("[]")
 }
 
 fn refused(setting: &str, of: &str) -> ExecError {
@@ -139,32 +171,12 @@ fn refused(setting: &str, of: &str) -> ExecError {
     .hint(&format!("RESET {setting}, or read from one node only: with a condition on one key."))
 }
 
-/// A type without what a column adds to it: its collation, `[]`, and modifiers as in `numeric(12,3)[]`, `time(3) without time zone`.
-fn base(of: &str) -> Cow<'_, str> {
-    let of = without_collation(of).trim_end_matches("[]");
-    match of.split_once('(').and_then(|(name, rest)| Some((name, rest.split_once(')')?.1))) {
-        Some((name, "")) => name.into(),
-        Some((name, rest)) => [name, rest].concat().into(),
-        None => of.into(),
-    }
-}
-
-fn without_collation(of: &str) -> &str {
-    of.split_once(" COLLATE ").map_or(of, |(name, _)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn types_are_told_without_their_modifiers() {
-        assert_eq!(
-            ["numeric(12,3)", "numeric(12,3)[]", "integer[]", "text"].map(base),
-            ["numeric", "numeric", "integer", "text"]
-        );
-        assert_eq!(base("timestamp(3) without time zone"), "timestamp without time zone");
-        assert_eq!([r#"name COLLATE "C""#, r#"text[] COLLATE public."a b""#].map(base), ["name", "text"]);
+    fn values_of_settings_are_told_apart() {
         let harmless = |name: &str, value: &str| RULES.iter().find(|r| r.0 == name).is_some_and(|r| r.1(value));
         assert!(harmless("extra_float_digits", "3") && harmless("datestyle", "ISO, DMY"));
         assert!(!harmless("extra_float_digits", "0") && !harmless("datestyle", "German, DMY"));

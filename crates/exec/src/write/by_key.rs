@@ -12,6 +12,7 @@ use txn::Participant;
 use wire::backend;
 
 use super::reference::{read_copy, seen_apart};
+use crate::arrays::Arrays;
 use crate::budget::Taken;
 use crate::client::{Answer, Client};
 use crate::error::Result;
@@ -19,7 +20,6 @@ use crate::render::{Child, Fill, Source};
 use crate::request::{Bound, Keep, Request};
 use crate::router::described::Described;
 use crate::router::unfinished::wait_for_changes;
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::rows::Reply;
 
@@ -44,15 +44,16 @@ impl<C: Client> Work<'_, C> {
         described: &Described,
         others: &BTreeSet<NodeId>,
     ) -> Result<u64> {
-        self.travel_made_of(by_key.types.iter().map(String::as_str).collect()).await?;
+        let carriers = self.carry(by_key.types.iter().map(String::as_str)).await?;
         let home = BTreeSet::from([self.home()]);
         let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([&by_key.on_home]);
-        // As the client wants them; what is for the copies is text.
+        // As the client wants them; behind them what is for the copies.
         let shown = described.fields.as_ref().map_or(0, Vec::len);
-        let formats = (0..shown).map(|i| bound.result_format(i)).chain(by_key.types.iter().map(|_| 0));
+        let formats =
+            (0..shown).map(|i| bound.result_format(i)).chain(carriers.iter().map(|c| i16::from(!c.is_text())));
         let mut lanes = self.ask_part(&home, &statement, &formats.collect::<Vec<_>>(), Keep::No).await?;
         self.describe_to_client(request, described);
-        let (mut written, mut taken) = (Arrays::new(by_key.types.len()), self.memory.nothing());
+        let (mut written, mut taken) = (Arrays::new(&carriers), self.memory.nothing());
         let mut failure = None;
         for p in &mut lanes {
             p.wrote = true;

@@ -7,14 +7,15 @@
 use plan::{ChangeFrom, CopiesFrom, Made, Planned, Verb};
 use txn::Cuts;
 
+use crate::arrays::Arrays;
 use crate::budget::Taken;
+use crate::carried::{Carried, Carriers};
 use crate::client::Client;
 use crate::error::Result;
 use crate::render::{Child, Fill, NodeStatement, Source};
-use crate::request::{Bound, Request, bind_tail};
+use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::router::described::{Described, PartColumns};
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::cut::refuse_block;
 use crate::work::describe::not_in_place;
@@ -61,7 +62,10 @@ impl<C: Client> Work<'_, C> {
         if let Some(split) = &from.split {
             seen(split, &mut std::sync::Arc::make_mut(&mut columns)[split.read])?;
         }
-        self.travel_made_of(columns.iter().flat_map(|c| c.types.iter().map(String::as_str)).collect()).await?;
+        let mut carriers = Vec::with_capacity(columns.len());
+        for c in columns.iter() {
+            carriers.push(self.carry(c.types.iter().map(String::as_str)).await?);
+        }
         self.change_agrees(compiled, from, &columns, &bound, &described).await?;
         self.need_transaction();
         if reads.len() > 1 && self.transaction.wants == Cuts::All {
@@ -71,29 +75,33 @@ impl<C: Client> Work<'_, C> {
             }
         }
         let nodes = self.part_nodes(compiled, request, from.each()).await?;
-        // Rows between nodes are text, whatever the client wants of RETURNING.
-        let mut text = bound.clone();
-        text.result_formats.clear();
-        text.tail = bind_tail(&text);
         let uses = self.uses.clone();
         let mut memory = self.memory.nothing();
         let (mut children, mut before) = (Vec::with_capacity(reads.len()), 0);
         let mut split_rows = None;
         for (n, (read, columns)) in reads.iter().zip(columns.iter()).enumerate() {
             self.uses = read.plan.whole().sequences.clone();
-            let less = text.without_strangers(&read.text);
-            let request = Request::bound(&read.text, request.bound.map(|_| less.as_ref().unwrap_or(&text)));
+            // As they travel, whatever the client wants of RETURNING.
+            let mut formats = carriers[n].formats();
+            if let Some(split) = from.split.as_ref().filter(|s| s.read == n && !formats.is_empty()) {
+                // The router reads keys as text.
+                formats.resize(formats.len() + split.keys, 0);
+            }
+            let inner = bound.for_columns(formats);
+            let less = inner.without_strangers(&read.text);
+            let said = request.bound.is_some() || !inner.result_formats.is_empty();
+            let request = Request::bound(&read.text, said.then_some(less.as_ref().unwrap_or(&inner)));
             if let Some(split) = from.split.as_ref().filter(|s| s.read == n) {
                 let bounds = split.relation.distribution().map(|d| self.epoch.bounds(d.group.id)).unwrap_or_default();
                 let held = (1 + nodes.len()) * before;
-                let mut rows = SplitRows::new(split, bounds, columns.types.len(), held, &mut memory)?;
+                let mut rows = SplitRows::new(split, bounds, &carriers[n], held, &mut memory)?;
                 self.read_into(read, &request, Rows::Kept(&mut rows)).await?;
                 before += rows.bytes;
                 split_rows = Some((n, rows.finish()));
-                children.push(child(columns, Arrays::new(columns.types.len())));
+                children.push(child(columns, Arrays::new(&carriers[n])));
                 continue;
             }
-            let held = Arrays::new(columns.types.len());
+            let held = Arrays::new(&carriers[n]);
             // They are here, and on their way to each node.
             let mut rows = RowsHeld { held, before, copies: 1 + nodes.len(), memory: &mut memory };
             self.read_into(read, &request, Rows::Kept(&mut rows)).await?;
@@ -190,7 +198,10 @@ impl<C: Client> Work<'_, C> {
         if compiled.agrees.initialized() {
             return Ok(());
         }
-        let children = columns.iter().map(|c| child(c, Arrays::new(c.types.len()))).collect();
+        let children = columns
+            .iter()
+            .map(|c| child(c, Arrays::new(&Carriers::of(c.types.iter().map(|t| Carried::of(t))))))
+            .collect();
         let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([&from.each().text]);
         let own = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
         let seen = |d: &Described| d.fields.iter().flatten().map(|f| (f.type_oid, f.name.clone())).collect::<Vec<_>>();

@@ -8,10 +8,11 @@ use key::Bound;
 use plan::Split;
 use wire::{sqlstate, type_oid};
 
+use crate::arrays::Arrays;
 use crate::budget::Taken;
+use crate::carried::Carriers;
 use crate::error::{ExecError, Result};
 use crate::router::described::PartColumns;
-use crate::text_arrays::Arrays;
 use crate::work::row_node::node_of;
 use crate::write::capture::Consumer;
 
@@ -19,8 +20,8 @@ use crate::write::capture::Consumer;
 pub struct SplitRows<'m> {
     relation: Arc<Relation>,
     bounds: Arc<[Bound]>,
-    /// Columns the statement sees; the keys are behind them.
-    width: usize,
+    /// Of columns the statement sees; the keys are behind them.
+    carriers: &'m Carriers,
     pub nodes: BTreeMap<NodeId, Arrays>,
     /// Who says what there is to say of rows that can have no place.
     first: NodeId,
@@ -55,25 +56,26 @@ pub fn seen(split: &Split, columns: &mut PartColumns) -> Result<()> {
 }
 
 impl<'m> SplitRows<'m> {
-    /// No rows so far. `width`: columns the statement sees; `before`: bytes that are held already.
+    /// No rows so far. `carriers`: of columns the statement sees; `before`: bytes that are held already.
     pub fn new(
         split: &Split,
         bounds: Arc<[Bound]>,
-        width: usize,
+        carriers: &'m Carriers,
         before: usize,
         memory: &'m mut Taken,
     ) -> Result<SplitRows<'m>> {
         let d = distribution(split)?;
         let all = || d.group.shards.iter().map(|s| s.node);
         let first = all().min().ok_or_else(|| ExecError::internal("no shards"))?;
-        let nodes = if split.everywhere { all().map(|n| (n, Arrays::new(width))).collect() } else { BTreeMap::new() };
-        Ok(SplitRows { relation: split.relation.clone(), bounds, width, nodes, first, before, bytes: 0, memory })
+        let nodes =
+            if split.everywhere { all().map(|n| (n, Arrays::new(carriers))).collect() } else { BTreeMap::new() };
+        Ok(SplitRows { relation: split.relation.clone(), bounds, carriers, nodes, first, before, bytes: 0, memory })
     }
 
     /// At least one node says what comes of it.
     pub fn finish(mut self) -> BTreeMap<NodeId, Arrays> {
         if self.nodes.is_empty() {
-            self.nodes.insert(self.first, Arrays::new(self.width));
+            self.nodes.insert(self.first, Arrays::new(self.carriers));
         }
         self.nodes
     }
@@ -82,10 +84,10 @@ impl<'m> SplitRows<'m> {
 impl Consumer for SplitRows<'_> {
     fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
         let (seen, keys) = values
-            .split_at_checked(self.width)
+            .split_at_checked(self.carriers.iter().len())
             .ok_or_else(|| ExecError::internal("a row has another number of columns than described"))?;
         let node = node_of(&self.relation, &self.bounds, keys, false)?.unwrap_or(self.first);
-        let rows = self.nodes.entry(node).or_insert_with(|| Arrays::new(self.width));
+        let rows = self.nodes.entry(node).or_insert_with(|| Arrays::new(self.carriers));
         let held = rows.bytes();
         rows.push(seen)?;
         self.bytes += rows.bytes() - held;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use plan::{InTurn, Turn, WithQuery};
 use wire::type_oid::TEXT_ARRAY;
 
+use crate::arrays::{Array, Arrays};
 use crate::budget::Taken;
 use crate::bulk_settings::Bulk;
 use crate::client::Client;
@@ -16,7 +17,6 @@ use crate::render::ARRAY_FORMAT;
 use crate::request::{Bound, Request, bind_tail};
 use crate::router::compiled::{Compiled, ReadyTurn};
 use crate::router::described::Described;
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::planned::planned;
 use crate::write::capture::{Consumer, Rows};
@@ -33,10 +33,10 @@ impl<C: Client> Work<'_, C> {
         self.travel_made_of(ready.iter().flat_map(|r| r.base_types.iter().map(String::as_str)).collect()).await?;
         self.need_transaction();
         self.bulk = Bulk::default();
-        let mut kept: HashMap<usize, (Vec<Option<Bytes>>, Taken)> = HashMap::new();
+        let mut kept: HashMap<usize, (Vec<Array>, Taken)> = HashMap::new();
         let mut tag = String::new();
         for (n, (turn, ready)) in all.turns.iter().zip(ready.iter()).enumerate() {
-            let values = |(number, column): &(usize, usize)| kept.get(number)?.0.get(*column)?.clone();
+            let values = |(number, column): &(usize, usize)| kept.get(number)?.0.get(*column)?.value.clone();
             let own = own_bound(ready, all, &bound, values);
             let parameters = (!ready.params.is_empty() || !request.is_simple()).then_some(&own);
             let done = match &turn.query {
@@ -204,7 +204,7 @@ struct Kept {
 
 impl Kept {
     fn new<C: Client>(work: &Work<'_, C>, width: usize) -> Self {
-        Kept { arrays: Arrays::new(width), width, taken: work.memory.nothing() }
+        Kept { arrays: Arrays::of_text(width), width, taken: work.memory.nothing() }
     }
 }
 

@@ -11,6 +11,7 @@ use catalog::Relation;
 use plan::{InsertSelect, Part, Planned};
 use wire::{backend, frame, sqlstate};
 
+use crate::carried::Carriers;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
@@ -87,11 +88,12 @@ impl<C: Client> Work<'_, C> {
         // It takes two connections to a node, to read and to write.
         let can = self.herd.pools.size() > 1 && !i.source_locks && !i.reads_temporary;
         let beside = can && self.may_read_beside().await?;
-        self.travel_made_of(i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()).collect()).await?;
+        let batching = self.bulk.batching(commits, i.upsert);
+        let carriers = self.carriers_of(i, batching.is_some()).await?;
         let source = self.source(i, &bound.types).await?;
         // COPY looks at no policies, and goes into no view.
         let copies = !i.relation.row_security && i.relation.through.is_none();
-        let kind = if i.insert.tail.is_empty() && copies {
+        let kind = if i.insert.tail.is_empty() && copies && carriers.is_none() {
             SinkKind::Copy
         } else {
             SinkKind::insert(&i.insert, i.returning, &bound, &self.now)
@@ -99,20 +101,21 @@ impl<C: Client> Work<'_, C> {
         if !commits {
             self.need_transaction();
         }
-        // The source's rows are text, whatever the client wants of RETURNING.
-        let mut text = bound.clone();
-        text.result_formats.clear();
-        text.tail = crate::request::bind_tail(&text);
-        let inner = Request::bound(&source.text, request.bound.map(|_| &text));
+        // The source's rows come as they travel, whatever the client wants of RETURNING.
+        let own = bound.for_columns(carriers.as_ref().map_or(vec![], Carriers::formats));
+        let said = request.bound.is_some() || !own.result_formats.is_empty();
+        let inner = Request::bound(&source.text, said.then_some(&own));
         let kept = match beside {
             true => None,
             false => Some(self.keep_source(&source, &inner).await?),
         };
         // What its source takes from sequences has been taken, or is taken elsewhere.
         self.uses = i.target_uses.clone();
-        let batching = self.bulk.batching(commits, i.upsert);
         let mut sink =
             Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats(), batching).await?;
+        if let Some(carriers) = &carriers {
+            sink.carry(carriers);
+        }
         let followed = self.follow("INSERT", "QUERY", Some(i.relation.clone()), false);
         sink.follow(&followed.running);
         let fed = match kept {
@@ -131,6 +134,20 @@ impl<C: Client> Work<'_, C> {
             }
         }
         Ok(format!("INSERT 0 {count}"))
+    }
+
+    /// How its rows travel, where they can't as text.
+    async fn carriers_of(&mut self, i: &InsertSelect, in_batches: bool) -> Result<Option<Carriers>> {
+        let types: Vec<&str> = i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()).collect();
+        let Err(refused) = self.travel_made_of(types.clone()).await else { return Ok(None) };
+        let carriers = self.carry(types).await?;
+        // The router reads keys as text, and keeps batches as text.
+        let key = i.relation.distribution().map_or(&[][..], |d| &d.key);
+        let is_read = i.columns.iter().zip(carriers.iter()).any(|(c, carried)| key.contains(c) && !carried.is_text());
+        match is_read || in_batches {
+            true => Err(refused),
+            false => Ok(Some(carriers)),
+        }
     }
 
     /// The source compiled, with casts to the target's types where PostgreSQL would coerce on assignment.

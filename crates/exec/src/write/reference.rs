@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use catalog::{NodeId, Relation};
 use plan::{InsertSelect, ReferenceWrite, Text};
 use wire::{backend, sqlstate, type_oid};
 
+use crate::arrays::{Array, Arrays};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::render::{self, Child, Fill, NodeStatement, Source};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
-use crate::text_arrays::Arrays;
 use crate::work::rows::Reply;
 use crate::work::{Work, rows};
 use txn::Participant;
@@ -137,16 +136,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// How many rows each lane has written, and their columns where it was asked for them.
-    async fn read_written(
-        &mut self,
-        lanes: &mut [Participant],
-        relation: &Relation,
-    ) -> Result<Vec<(u64, Vec<Option<Bytes>>)>> {
+    async fn read_written(&mut self, lanes: &mut [Participant], relation: &Relation) -> Result<Vec<(u64, Vec<Array>)>> {
         let (mut written, mut failure) = (vec![], None);
         for p in lanes {
             match self.read_answer(p, false).await {
                 Ok(answer) => {
-                    let mut arrays = Arrays::new(relation.columns.len());
+                    let mut arrays = Arrays::of_text(relation.columns.len());
                     for row in answer.rows.iter() {
                         arrays.push(&backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?)?;
                     }
@@ -224,7 +219,7 @@ pub(super) async fn read_copy(p: &mut Participant) -> Result<u64> {
 }
 
 /// The finished rows into another copy; what is generated each copy generates. Where triggers may change them, they are returned.
-fn copies(relation: &Relation, values: &[Option<Bytes>]) -> NodeStatement {
+fn copies(relation: &Relation, values: &[Array]) -> NodeStatement {
     let stored = relation.columns.iter().zip(values).filter(|(c, _)| !c.generated);
     let names: Vec<String> = stored.clone().map(|(c, _)| catalog::quote_ident(&c.name)).collect();
     let types: Vec<String> = stored.clone().map(|(c, _)| c.type_name.clone()).collect();
@@ -232,7 +227,7 @@ fn copies(relation: &Relation, values: &[Option<Bytes>]) -> NodeStatement {
     let mut sql = format!(
         "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT {}",
         names.join(", "),
-        render::unnest(1, &types)
+        render::unnest(1, &types, stored.clone().map(|(_, v)| &v.carried))
     );
     if relation.triggers {
         let all: Vec<String> = relation.columns.iter().map(|c| catalog::quote_ident(&c.name)).collect();

@@ -15,7 +15,9 @@ use pool::{ClientLogin, NodeTarget, Pools, Settings};
 use txn::{Lane, Participant};
 use wire::{backend, put};
 
+use crate::arrays::Arrays;
 use crate::bulk_settings::Batching;
+use crate::carried::{Carriers, TEXT};
 use crate::client::{Client, PENDING_MAX};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
@@ -24,7 +26,6 @@ use crate::render::{self, BatchStatement, Fill};
 use crate::request::Bound as BoundParameters;
 use crate::router::looks::Looks;
 use crate::router::progress::{self, Running};
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 use crate::work::copy_lane::{any_said, copy_line, error_said, push};
 use crate::work::row_node::node_of;
@@ -204,9 +205,16 @@ impl Sink {
             let mut p = work.lane(node).await?;
             p.wrote = true;
             sink.lanes.push(p);
-            sink.batches.push(Arrays::new(sink.columns.len()));
+            sink.batches.push(Arrays::of_text(sink.columns.len()));
         }
         Ok(sink)
+    }
+
+    /// Given values come as these say; those of keys are text. By [`SinkKind::Insert`] only, and before there are rows.
+    pub fn carry(&mut self, given: &Carriers) {
+        let filled = (self.given..self.columns.len()).map(|_| TEXT);
+        let carriers = Carriers::of(given.iter().copied().chain(filled));
+        self.batches.iter_mut().for_each(|rows| *rows = Arrays::new(&carriers));
     }
 
     /// Names of the target columns, those filled last.
@@ -525,8 +533,9 @@ impl Sink {
         let types: Vec<String> =
             self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
         let returning = insert.returning;
-        let batch = std::mem::replace(&mut self.batches[i], Arrays::new(self.columns.len()));
-        let statement = self.batch_statement(render::unnest(1, &types)).with(batch.finish());
+        let batch = self.batches[i].take().finish();
+        let rows = render::unnest(1, &types, batch.iter().map(|a| &a.carried));
+        let statement = self.batch_statement(rows).with(batch);
         self.inserted = true;
         let p = &mut self.lanes[i];
         let foreign = p.lane.node != self.home;

@@ -60,6 +60,11 @@ impl Body {
         let is_column = |name: &str| named.iter().filter_map(|rv| cx.relation(rv)).any(|r| r.column(name).is_some());
         let NodeEnum::SelectStmt(query) = script.with_parameters(text, statement, is_column) else { return None };
         let query = *query;
+        // There would be no end of it.
+        let itself = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if names::last(&f.funcname) == routine.name);
+        if search::any(&query, itself) {
+            return None;
+        }
         let plpgsql = routine.language == "plpgsql";
         if plpgsql
             && (!script.only_returns || script.may_mean_variables(&NodeEnum::SelectStmt(Box::new(query.clone()))))

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use catalog::Volatility;
-use exec::{Answer, Bound, Client, ExecError, Forwarded, bind_tail};
+use exec::{Answer, Bound, Client, ExecError, Forwarded};
 use plan::programs;
 use sql::NodeEnum;
 use sql::ast;
@@ -22,14 +22,21 @@ const DEPTH_MAX: u8 = 30;
 const ROWS_AT_ONCE: usize = 500;
 
 /// What the catalog says of a function or procedure.
-struct Signature {
+pub struct Signature {
     /// The types of all parameters, in their order.
-    parameters: Vec<(u32, String)>,
+    pub parameters: Vec<(u32, String)>,
     /// Its type, where it returns one value.
-    returns: Option<(u32, String)>,
+    pub returns: Option<(u32, String)>,
     /// It returns void, or is a procedure.
-    nothing: bool,
-    set: bool,
+    pub nothing: bool,
+    pub set: bool,
+}
+
+impl Signature {
+    /// The types of what it is given.
+    pub fn taken<'s>(&'s self, program: &'s Program) -> impl Iterator<Item = &'s str> {
+        program.arguments.iter().map(|at| self.parameters[*at].1.as_str())
+    }
 }
 
 /// What is called, with what, by which statement.
@@ -67,31 +74,46 @@ impl Session {
                     let procedure = matches!(statement, NodeEnum::CallStmt(_));
                     Some(Called { routine, arguments, from: call.from, procedure, sql })
                 }
-                None => return Err(refusal),
+                None => return Box::pin(self.for_each_row(statement, sql, bound, refusal)).await,
             },
         };
         let read = match &call {
             None => Program::of(statement),
-            Some(call) => match sql::parse(&call.routine.definition, true).ok().and_then(|mut s| s.pop()) {
+            Some(call) => match definition(&call.routine) {
                 Some(definition) => Program::of(&definition),
                 None => return Err(refusal),
             },
         };
+        let sees_once = call.as_ref().is_some_and(|c| c.routine.volatility != Volatility::Volatile);
+        let program = match self.resolved(read).and_then(|p| only_rows(p, sees_once)) {
+            Ok(program) => program,
+            Err(why) => return Err(unless_known(refusal, why)),
+        };
+        let refusal = self.may_run(sees_once, refusal)?;
+        self.nesting += 1;
+        let done = Box::pin(self.run_program(&program, call, bound, refusal)).await;
+        self.nesting -= 1;
+        done
+    }
+
+    /// With what its names mean.
+    pub(super) fn resolved(
+        &self,
+        read: std::result::Result<Program, &'static str>,
+    ) -> std::result::Result<Program, &'static str> {
         let columns = |rv: &ast::RangeVar| {
             let relation = self.names().relation(rv)?.clone();
             Some(relation.columns.iter().map(|c| c.name.clone()).collect())
         };
-        let resolved = read.and_then(|mut program| program.resolve(&columns).map(|()| program));
-        let sees_once = call.as_ref().is_some_and(|c| c.routine.volatility != Volatility::Volatile);
-        let program = match resolved.and_then(|p| only_rows(p, sees_once)) {
-            Ok(program) => program,
-            Err(why) => return Err(unless_known(refusal, why)),
-        };
+        read.and_then(|mut program| program.resolve(&columns).map(|()| program))
+    }
+
+    /// In a transaction, which begins if there is none; the refusal, if not. `sees_once`: all that it reads is to be of one moment.
+    pub(super) fn may_run(&mut self, sees_once: bool, refusal: ExecError) -> Result<ExecError> {
         if self.nesting >= DEPTH_MAX {
             return Err(ExecError::sql(sqlstate::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
                 .hint("Functions that run over several nodes call each other too deep."));
         }
-        // All that a STABLE function reads is of one moment.
         let begin = if sees_once { "BEGIN ISOLATION LEVEL REPEATABLE READ" } else { "BEGIN" };
         match self.transaction.is_active() {
             false => self.transaction.begin(begin, false),
@@ -100,10 +122,7 @@ impl Session {
             }
             true => {}
         }
-        self.nesting += 1;
-        let done = Box::pin(self.run_program(&program, call, bound, refusal)).await;
-        self.nesting -= 1;
-        done
+        Ok(refusal)
     }
 
     async fn run_program(
@@ -160,12 +179,51 @@ impl Session {
                 return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message));
             }
         }
+        let mut running = match self.running(program, &signature, columns, limits).await? {
+            Ok(running) => running,
+            Err(why) => return Err(unless_known(refusal, why)),
+        };
+        let values = match &call {
+            Some(call) => {
+                let types: Vec<&str> = signature.taken(program).collect();
+                self.arguments(&call.arguments, &types, bound).await?
+            }
+            None => vec![],
+        };
+        self.run_once(&mut running, &signature, values).await?;
+        match told {
+            Told::Tag(tag) => Ok(Forwarded { tag: tag.into(), ..Default::default() }),
+            Told::Rows(fields) => self.tell_rows(&running.given, &fields, bound).await,
+        }
+    }
+
+    /// What holds its values while it runs; or why it can't.
+    pub(super) async fn running<'p>(
+        &mut self,
+        program: &'p Program,
+        signature: &Signature,
+        columns: Vec<(u32, String)>,
+        limits: exec::Limits,
+    ) -> Result<std::result::Result<Running<'p>, &'static str>> {
         let types = self.types(program).await?;
-        let mut running = Running {
+        let mut first = Vec::with_capacity(program.variables.len());
+        for (at, variable) in program.variables.iter().enumerate() {
+            first.push(match (&variable.kind, signature.parameters.get(at)) {
+                (_, Some((oid, name))) => Held::Value { oid: *oid, name: name.clone(), text: None },
+                (Kind::Record, None) => Held::Record(None),
+                (Kind::Own, None) => Held::Any(Value::default()),
+                (Kind::Type(_) | Kind::Column(..), None) => match types.get(at).cloned().flatten() {
+                    Some((oid, name)) => Held::Value { oid, name, text: None },
+                    None => return Ok(Err("has variables of types that are not understood")),
+                },
+            });
+        }
+        Ok(Ok(Running {
             program,
-            held: Vec::with_capacity(program.variables.len()),
+            held: vec![],
+            first,
             row_count: 0,
-            found: None,
+            found: program.variables.iter().position(|v| v.name.as_deref() == Some("found")),
             handled: vec![],
             fields: Default::default(),
             casts: Default::default(),
@@ -177,36 +235,26 @@ impl Session {
             given: vec![],
             given_bytes: 0,
             taken: self.memory.nothing(),
-        };
-        for (at, variable) in program.variables.iter().enumerate() {
-            running.held.push(match (&variable.kind, signature.parameters.get(at)) {
-                (_, Some((oid, name))) => Held::Value { oid: *oid, name: name.clone(), text: None },
-                (Kind::Record, None) => Held::Record(None),
-                (Kind::Own, None) => Held::Any(Value::default()),
-                (Kind::Type(_) | Kind::Column(..), None) => match types.get(at).cloned().flatten() {
-                    Some((oid, name)) => Held::Value { oid, name, text: None },
-                    None => return Err(unless_known(refusal, "has variables of types that are not understood")),
-                },
-            });
-        }
-        running.found = program.variables.iter().position(|v| v.name.as_deref() == Some("found"));
-        running.set_found(false);
-        if let Some(call) = &call {
-            let types: Vec<&str> = program.arguments.iter().map(|at| signature.parameters[*at].1.as_str()).collect();
-            let values = self.arguments(&call.arguments, &types, bound).await?;
-            for (at, value) in program.arguments.iter().zip(values) {
-                if let Held::Value { text, .. } = &mut running.held[*at] {
-                    *text = value;
-                }
-            }
-        }
+        }))
+    }
+
+    /// From its beginning to its end, with these arguments; what it returns is given.
+    pub(super) async fn run_once(
+        &mut self,
+        running: &mut Running<'_>,
+        signature: &Signature,
+        values: Vec<Text>,
+    ) -> Result<()> {
+        let program = running.program;
+        running.begin(program.arguments.iter().copied().zip(values));
         let returns = !running.columns.is_empty();
+        let before = running.given.len();
         let given = match program.gives_last {
             true => {
-                self.last_rows(&mut running, signature.set).await?;
+                self.last_rows(running, signature.set).await?;
                 None
             }
-            false => match self.block(&mut running, &program.block).await? {
+            false => match self.block(running, &program.block).await? {
                 Flow::Return(value) => value,
                 Flow::Next if !returns || signature.set || !program.outputs.is_empty() => None,
                 Flow::Next => {
@@ -218,24 +266,20 @@ impl Session {
                 Flow::Jump(_) => return Err(ExecError::internal("a jump out of a function")),
             },
         };
-        let fields = match told {
-            Told::Tag(tag) => return Ok(Forwarded { tag: tag.into(), ..Default::default() }),
-            Told::Rows(fields) => fields,
-        };
-        if !signature.set && running.given.is_empty() {
-            let row = match (&running.columns[..], given) {
-                _ if !program.outputs.is_empty() && !program.gives_last => running.outputs(),
-                // As PostgreSQL: of a function in SQL it is NULL.
-                ([], _) => vec![text("").filter(|_| !program.gives_last)],
-                ([(oid, name)], Some(value)) => {
-                    let (oid, name) = (*oid, name.clone());
-                    vec![self.converted(&mut running, value, oid, &name).await?]
-                }
-                (columns, _) => vec![None; columns.len()],
-            };
-            running.given.push(row);
+        if signature.set || running.given.len() > before {
+            return Ok(());
         }
-        self.tell_rows(&running, &fields, bound).await
+        let row = match (&running.columns[..], given) {
+            _ if !program.outputs.is_empty() && !program.gives_last => running.outputs(),
+            // As PostgreSQL: of a function in SQL it is NULL.
+            ([], _) => vec![text("").filter(|_| !program.gives_last)],
+            ([(oid, name)], Some(value)) => {
+                let (oid, name) = (*oid, name.clone());
+                vec![self.converted(running, value, oid, &name).await?]
+            }
+            (columns, _) => vec![None; columns.len()],
+        };
+        self.give(running, row)
     }
 
     /// The transaction was begun so that all statements see what is there at one moment.
@@ -249,8 +293,12 @@ impl Session {
     }
 
     /// Tells the client the result.
-    async fn tell_rows(&mut self, running: &Running<'_>, fields: &[Field], bound: Option<&Bound>) -> Result<Forwarded> {
-        let rows = &running.given;
+    pub(super) async fn tell_rows(
+        &mut self,
+        rows: &[Vec<Text>],
+        fields: &[Field],
+        bound: Option<&Bound>,
+    ) -> Result<Forwarded> {
         let tag = format!("SELECT {}", rows.len());
         if bound.is_none_or(|b| (0..fields.len()).all(|i| b.result_format(i) == 0)) {
             if bound.is_none() {
@@ -391,9 +439,7 @@ impl Session {
         }
         let sql = format!("SELECT {}", values.join(", "));
         let tree = sql::parse(&sql, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
-        let mut given = bound.cloned().unwrap_or_default();
-        given.result_formats.clear();
-        given.tail = bind_tail(&given);
+        let given = bound.cloned().unwrap_or_default().for_columns(vec![]);
         let mut rows = self.nested(&tree, &sql, &given).await?;
         match (rows.rows.pop(), rows.rows.pop()) {
             (Some(row), None) => Ok(row),
@@ -406,7 +452,7 @@ impl Session {
     }
 
     /// What the catalog says of it; or why it can't be run.
-    async fn signature(&mut self, oid: u32) -> Result<std::result::Result<Signature, &'static str>> {
+    pub(super) async fn signature(&mut self, oid: u32) -> Result<std::result::Result<Signature, &'static str>> {
         let sql = format!(
             "SELECT p.prosecdef OR p.proisstrict OR p.proconfig IS NOT NULL OR p.provariadic OPERATOR(pg_catalog.<>) 0, \
              pg_catalog.has_function_privilege(p.oid, 'EXECUTE'), p.prorettype, pg_catalog.format_type(p.prorettype, -1), r.typtype, p.proname, \
@@ -491,8 +537,13 @@ impl Session {
     }
 }
 
+/// What made it, read again.
+pub fn definition(routine: &catalog::code::Routine) -> Option<NodeEnum> {
+    sql::parse(&routine.definition, true).ok().and_then(|mut s| s.pop())
+}
+
 /// Statements about rows, and nothing else; where it must `only` read, queries.
-fn only_rows(program: Program, only: bool) -> std::result::Result<Program, &'static str> {
+pub fn only_rows(program: Program, only: bool) -> std::result::Result<Program, &'static str> {
     let all = program.expressions();
     if !all.iter().all(|e| is_about_rows(&e.tree)) {
         return Err("runs statements that are neither queries nor changes of rows");
@@ -514,7 +565,7 @@ fn only_rows(program: Program, only: bool) -> std::result::Result<Program, &'sta
 }
 
 /// The refusal, with why it can't be run statement by statement.
-fn unless_known(refusal: ExecError, why: &str) -> ExecError {
+pub fn unless_known(refusal: ExecError, why: &str) -> ExecError {
     match refusal {
         ExecError::Refused(mut r) => {
             r.message = format!("{} (and can't be run statement by statement: it {why})", r.message);

@@ -1,7 +1,7 @@
 //! The rows of one batch as text values, in one piece of memory. It does not know their types.
 
+use crate::arrays::Arrays;
 use crate::error::Result;
-use crate::text_arrays::Arrays;
 
 /// The rows of a batch.
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl BatchRows {
 
     /// One array a column.
     pub fn arrays(&self) -> Result<Arrays> {
-        let mut arrays = Arrays::new(self.width);
+        let mut arrays = Arrays::of_text(self.width);
         self.each(|values| arrays.push(values))?;
         Ok(arrays)
     }

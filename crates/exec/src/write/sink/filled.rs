@@ -6,11 +6,11 @@ use catalog::{Oid, Relation};
 use wire::sqlstate;
 
 use super::{Sink, Source};
+use crate::arrays::Arrays;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::render::Fill;
 use crate::request::Bound;
-use crate::text_arrays::Arrays;
 use crate::work::Work;
 
 /// Values of columns that are filled, fetched at a time, growing.
@@ -113,7 +113,7 @@ impl Sink {
             self.columns.push(i);
         }
         let width = self.columns.len();
-        self.batches.iter_mut().for_each(|rows| *rows = Arrays::new(width));
+        self.batches.iter_mut().for_each(|rows| *rows = Arrays::of_text(width));
         Ok(())
     }
 }

@@ -1,0 +1,111 @@
+//! What the values of a column are while they travel from node to node in arrays: text, or PostgreSQL's binary form where text is what the
+//! session's settings make of a value. Whether text may be is not known here (`work/exact.rs`).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use wire::type_oid::{self as oid, Oid};
+
+/// A column's elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Carried {
+    /// The type of the elements, that of an array of them, and its name.
+    pub element: Oid,
+    pub array: Oid,
+    pub name: &'static str,
+    /// NULL inside of a value would be read as something else.
+    pub without_null: bool,
+}
+
+pub const TEXT: Carried = Carried { element: oid::TEXT, array: oid::TEXT_ARRAY, name: "text", without_null: false };
+
+const fn binary(element: Oid, array: Oid, name: &'static str) -> Carried {
+    Carried { element, array, name, without_null: false }
+}
+
+/// By what `format_type` calls them. Ranges have their own text around that of their bounds.
+const BINARY: &[(&str, Carried)] = &[
+    ("real", binary(oid::FLOAT4, oid::FLOAT4_ARRAY, "float4")),
+    ("double precision", binary(oid::FLOAT8, oid::FLOAT8_ARRAY, "float8")),
+    ("timestamp with time zone", binary(oid::TIMESTAMPTZ, oid::TIMESTAMPTZ_ARRAY, "timestamptz")),
+    ("tstzrange", binary(oid::TSTZRANGE, oid::TSTZRANGE_ARRAY, "tstzrange")),
+    ("tstzmultirange", binary(oid::TSTZMULTIRANGE, oid::TSTZMULTIRANGE_ARRAY, "tstzmultirange")),
+];
+
+impl Carried {
+    /// How values of a type travel.
+    pub fn of(type_name: &str) -> Self {
+        if without_collation(type_name).ends_with("[]") {
+            return TEXT;
+        }
+        let name = base(type_name);
+        BINARY.iter().find(|(n, _)| *n == name).map_or(TEXT, |(_, carried)| *carried)
+    }
+
+    pub fn is_text(&self) -> bool {
+        self.element == oid::TEXT
+    }
+}
+
+/// How the values of each column travel.
+#[derive(Clone, Debug)]
+pub struct Carriers(Arc<[Carried]>);
+
+impl Carriers {
+    pub fn text(width: usize) -> Self {
+        Carriers(vec![TEXT; width].into())
+    }
+
+    pub fn of(columns: impl IntoIterator<Item = Carried>) -> Self {
+        Carriers(columns.into_iter().collect())
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Carried> {
+        self.0.iter()
+    }
+
+    /// In which formats they are asked for; none: all are text.
+    pub fn formats(&self) -> Vec<i16> {
+        match self.iter().all(Carried::is_text) {
+            true => vec![],
+            false => self.iter().map(|c| i16::from(!c.is_text())).collect(),
+        }
+    }
+}
+
+/// A type without what a column adds to it: its collation, `[]`, and modifiers as in `numeric(12,3)[]`, `time(3) without time zone`.
+pub fn base(of: &str) -> Cow<'_, str> {
+    let of = without_collation(of).trim_end_matches("[]");
+    match of.split_once('(').and_then(|(name, rest)| Some((name, rest.split_once(')')?.1))) {
+        Some((name, "")) => name.into(),
+        Some((name, rest)) => [name, rest].concat().into(),
+        None => of.into(),
+    }
+}
+
+pub fn without_collation(of: &str) -> &str {
+    of.split_once(" COLLATE ").map_or(of, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_told_without_their_modifiers() {
+        assert_eq!(
+            ["numeric(12,3)", "numeric(12,3)[]", "integer[]", "text"].map(base),
+            ["numeric", "numeric", "integer", "text"]
+        );
+        assert_eq!(base("timestamp(3) without time zone"), "timestamp without time zone");
+        assert_eq!([r#"name COLLATE "C""#, r#"text[] COLLATE public."a b""#].map(base), ["name", "text"]);
+    }
+
+    #[test]
+    fn floats_and_moments_travel_in_binary() {
+        let formats = |types: &[&str]| Carriers::of(types.iter().map(|t| Carried::of(t))).formats();
+        assert_eq!(formats(&["real", "text", "timestamp(3) with time zone"]), [1, 0, 1]);
+        // An array has others inside; a type of that name in quotes is a user's own.
+        assert!(formats(&["integer", "double precision[]", "\"real\"", "timestamp without time zone"]).is_empty());
+    }
+}
