@@ -9,6 +9,7 @@ SETTINGS = {
     "few digits": "set extra_float_digits = 0", "fewest digits": "set extra_float_digits = -15", "German dates": "set datestyle = 'German, DMY'",
     "SQL dates": "set datestyle = 'SQL, DMY'", "NULL is a word": "set array_nulls = off",
     "all of them": "set extra_float_digits = 0; set datestyle = 'Postgres, MDY'; set array_nulls = off; set timezone = 'America/New_York'",
+    "names in quotes": "set datestyle = 'German, DMY'; set quote_all_identifiers = on",
 }
 _MAKE = (
     "drop table if exists vt_a, vt_b, vt_r",

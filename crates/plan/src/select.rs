@@ -35,6 +35,7 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         template: true,
         rewritten: None,
         unread: false,
+        planned: vec![],
         by_parent: None,
         share: None,
         plain: false,

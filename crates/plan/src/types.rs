@@ -123,6 +123,8 @@ pub struct Whole {
     pub rewritten: Option<String>,
     /// What nobody reads was taken out of it: home is to understand the statement as it was written.
     pub unread: bool,
+    /// What no node is told of, and PostgreSQL asks for the right to (see `unread.rs`).
+    pub planned: Vec<Arc<Relation>>,
     /// The statement for one node on which it names no partitions, where that is not the text itself (see `lists.rs`).
     pub by_parent: Option<String>,
     /// It may travel with other clients' statements (see `share.rs`).
@@ -507,6 +509,7 @@ impl Whole {
             template: true,
             rewritten: None,
             unread: false,
+            planned: vec![],
             by_parent: None,
             share: None,
             plain: false,

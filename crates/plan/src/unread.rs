@@ -4,6 +4,7 @@
 //! same: home is told the whole statement before any node is asked (`Whole::unread`). It does not know levels.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use catalog::{Placement, Relation};
 use sql::ast::{self, Node};
@@ -26,8 +27,23 @@ pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
 
 /// The statement without them, and whether one reads what only home has; `None`: it has none.
 pub fn without_unread(statement: &NodeEnum, cx: &Context) -> Option<(NodeEnum, bool)> {
+    dropped(statement, cx).map(|(changed, drop)| (changed, drop.reads_home))
+}
+
+/// What is read by those that are named, but by nobody who is read: PostgreSQL plans them, and so asks for the right to it.
+pub fn planned(statement: &NodeEnum, cx: &Context) -> Vec<Arc<Relation>> {
+    dropped(statement, cx).map_or_else(Vec::new, |(_, drop)| drop.planned)
+}
+
+fn dropped<'c>(statement: &NodeEnum, cx: &'c Context<'c>) -> Option<(NodeEnum, Drop<'c>)> {
     let mut changed = statement.clone();
-    let mut drop = Drop { cx, unread: HashSet::new(), reads_home: false };
+    let mut with = HashSet::new();
+    search::each(statement, |n| {
+        if let NodeEnum::CommonTableExpr(cte) = n {
+            with.insert(cte.ctename.clone());
+        }
+    });
+    let mut drop = Drop { cx, unread: HashSet::new(), reads_home: false, named: false, planned: vec![], with };
     let mut any = false;
     loop {
         // Without one, another one may be named by nobody. A write in WITH runs, whoever names it.
@@ -40,8 +56,10 @@ pub fn without_unread(statement: &NodeEnum, cx: &Context) -> Option<(NodeEnum, b
             break;
         }
         any = true;
+        drop.named = true;
     }
-    any.then_some((changed, drop.reads_home))
+    drop.unread.clear();
+    any.then_some((changed, drop))
 }
 
 /// Of WITH queries around a query those that it names, and those that these name.
@@ -80,6 +98,11 @@ struct Drop<'c> {
     cx: &'c Context<'c>,
     unread: HashSet<*const ast::CommonTableExpr>,
     reads_home: bool,
+    /// Those of now were named before.
+    named: bool,
+    planned: Vec<Arc<Relation>>,
+    /// The names of all WITH queries.
+    with: HashSet<String>,
 }
 
 impl Drop<'_> {
@@ -96,6 +119,12 @@ impl Drop<'_> {
         let unread = self.unread.remove(&std::ptr::from_ref(&**cte));
         if unread && let Some(query) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
             self.reads_home |= relations::of(query).into_iter().any(|rv| self.is_on_home(rv));
+            if self.named {
+                let tables = relations::of(query)
+                    .into_iter()
+                    .filter(|rv| !rv.schemaname.is_empty() || !self.with.contains(&rv.relname));
+                self.planned.extend(tables.filter_map(|rv| self.cx.relation(rv).cloned()));
+            }
         }
         unread
     }

@@ -77,7 +77,8 @@ const RULES: &[Rule] = &[
     // Others name time zones by abbreviations, which several zones share.
     ("datestyle", |v| v.trim_start().get(..3).is_some_and(|s| s.eq_ignore_ascii_case("iso")), &[SAFE, FLOATS]),
 ];
-/// The types that types are made of, down to PostgreSQL's own and those of extensions; an enum is its labels, which no setting changes.
+/// The types that types are made of, down to PostgreSQL's own (which `quote_all_identifiers` puts quotes around) and those of extensions; an
+/// enum is its labels, which no setting changes.
 const MADE_OF: &str = "WITH RECURSIVE made (oid) AS ( \
        SELECT pg_catalog.to_regtype(n)::pg_catalog.oid FROM pg_catalog.unnest({}::pg_catalog.text[]) n \
        UNION SELECT u.oid FROM made JOIN pg_catalog.pg_type p ON p.oid OPERATOR(pg_catalog.=) made.oid, LATERAL ( \
@@ -87,7 +88,8 @@ const MADE_OF: &str = "WITH RECURSIVE made (oid) AS ( \
            AND a.attrelid OPERATOR(pg_catalog.=) p.typrelid AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped \
          UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid OPERATOR(pg_catalog.=) p.oid \
        ) u (oid)) \
-     SELECT pg_catalog.format_type(p.oid, NULL) FROM made LEFT JOIN pg_catalog.pg_type p ON p.oid OPERATOR(pg_catalog.=) made.oid \
+     SELECT CASE WHEN p.oid OPERATOR(pg_catalog.<) 16384 AND p.typname OPERATOR(pg_catalog.<>) 'char' \
+            THEN pg_catalog.replace(pg_catalog.format_type(p.oid, NULL), '\"', '') ELSE pg_catalog.format_type(p.oid, NULL) END FROM made LEFT JOIN pg_catalog.pg_type p ON p.oid OPERATOR(pg_catalog.=) made.oid \
       WHERE p.oid IS NULL OR NOT (p.typtype OPERATOR(pg_catalog.=) ANY (ARRAY['d', 'c', 'r', 'e']::pg_catalog.\"char\"[]) \
             OR p.typcategory OPERATOR(pg_catalog.=) 'A' AND p.typelem OPERATOR(pg_catalog.<>) 0)";
 /// Off, an array's NULL is read as a string.

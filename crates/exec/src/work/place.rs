@@ -1,12 +1,14 @@
 //! Where an execution of a planned statement goes. It does not know what is done there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use catalog::{NodeId, Placement, Relation};
 use plan::{Change, Made, Planned, Refusal, Whole};
+use wire::sqlstate;
 
 use crate::client::Client;
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
@@ -53,6 +55,9 @@ impl<C: Client> Work<'_, C> {
             // A mistake in what no node gets is found where all of it is understood.
             Box::pin(self.described(compiled, request.types())).await?;
         }
+        if !whole.planned.is_empty() {
+            Box::pin(self.may_read_all(&whole.planned)).await?;
+        }
         match &compiled.plan {
             Planned::Forward(_) => return Ok(Placed::One(self.any_node(whole.needs_home), None)),
             Planned::Modify { change, .. } if moves(change) => {
@@ -80,6 +85,30 @@ impl<C: Client> Work<'_, C> {
             (Some(node), None) => Ok(Placed::One(*node, shard)),
             _ => Ok(Placed::Several(nodes)),
         }
+    }
+
+    /// Refuses a role that may not read all of these.
+    async fn may_read_all(&mut self, tables: &[Arc<Relation>]) -> Result<()> {
+        let one = |(i, r): (usize, &Arc<Relation>)| {
+            let has =
+                |what: &str| format!("pg_catalog.has_{what}_privilege('{}'::pg_catalog.oid, 'SELECT')", r.named_oid());
+            format!("SELECT {i}, {}, {}", has("table"), has("any_column"))
+        };
+        let sql = tables.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
+        let rows = self.ask_home(&sql).await?;
+        let Some(row) = rows.iter().find(|row| row.get(1).is_none_or(|v| v.as_deref() != Some("t"))) else {
+            return Ok(());
+        };
+        let of = row.first().cloned().flatten().and_then(|n| n.parse::<usize>().ok()).and_then(|n| tables.get(n));
+        let name = of.map_or("", |r| r.name.as_str());
+        Err(match row.get(2).is_some_and(|v| v.as_deref() == Some("t")) {
+            true => ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("a WITH query that only others name which nobody reads, of table {name}, of which you may read some columns, is not supported over several nodes"),
+            )
+            .hint("Take it out of the statement."),
+            false => ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, format!("permission denied for table {name}")),
+        })
     }
 
     /// Where the row is that a cursor stands on, if that reads a single shard. PostgreSQL looks for it in the partitions that
