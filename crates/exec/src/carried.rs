@@ -42,6 +42,7 @@ impl Carried {
         BINARY.iter().find(|(n, _)| *n == name).map_or(TEXT, |(_, carried)| *carried)
     }
 
+    /// They are text, whatever the column's type.
     pub fn is_text(&self) -> bool {
         self.element == oid::TEXT
     }
@@ -52,14 +53,17 @@ impl Carried {
 pub struct Carriers(Arc<[Carried]>);
 
 impl Carriers {
+    /// All of so many columns are text.
     pub fn text(width: usize) -> Self {
         Carriers(vec![TEXT; width].into())
     }
 
+    /// Each as it is said.
     pub fn of(columns: impl IntoIterator<Item = Carried>) -> Self {
         Carriers(columns.into_iter().collect())
     }
 
+    /// One after the other, in the columns' order.
     pub fn iter(&self) -> std::slice::Iter<'_, Carried> {
         self.0.iter()
     }
@@ -83,6 +87,7 @@ pub fn base(of: &str) -> Cow<'_, str> {
     }
 }
 
+/// A type's name without the collation of its column.
 pub fn without_collation(of: &str) -> &str {
     of.split_once(" COLLATE ").map_or(of, |(name, _)| name)
 }
