@@ -308,6 +308,7 @@ BLOCKS = {
 # Calls among what a query selects.
 CHANGES = function("BEGIN UPDATE accounts SET balance = balance + b WHERE id = a; INSERT INTO notes VALUES (a, 'n' || b); RAISE NOTICE '% and %', a, b; IF a = 13 THEN RAISE EXCEPTION 'thirteen'; END IF; RETURN a * 10 + b; END")
 READS = function("BEGIN RETURN (SELECT count(*) FROM moves WHERE id = a) + (SELECT count(*) FROM accounts WHERE id < b); END") + " STABLE"
+BIG = function("BEGIN INSERT INTO notes VALUES (b, a); UPDATE accounts SET at = NULL WHERE id = b; RETURN b; END", arguments="a text, b bigint", returns="bigint")
 SETS = function("BEGIN RETURN QUERY SELECT n FROM moves WHERE id = a AND n < b ORDER BY n; END", returns="SETOF int")
 NOTHING = function("BEGIN DELETE FROM moves WHERE id = a; END", returns="void")
 IN_SQL = function("UPDATE accounts SET balance = b WHERE id = a RETURNING id", language="sql")
@@ -321,6 +322,9 @@ PER_ROW = [
     (READS, "SELECT id, f(id, 4) FROM accounts WHERE id < 8 ORDER BY id"), (READS, "SELECT f(id, 4) AS n, id FROM accounts a WHERE EXISTS (SELECT FROM moves m WHERE m.id = a.id) ORDER BY id"), (READS, "SELECT f(1, 2), f(3, 4)"),
     (SETS, "SELECT id, f(id, 40) FROM accounts WHERE id < 5 ORDER BY id"), (SETS, "SELECT f(id, 40) FROM accounts WHERE id > 20"),
     (NOTHING, "SELECT id, f(id, 1) FROM accounts WHERE id < 4 ORDER BY id"), (IN_SQL, "SELECT id, f(id, 77) FROM accounts WHERE id < 4 ORDER BY id"), (IN_SQL, "SELECT id, f(id + 100, 77) FROM accounts WHERE id < 4 ORDER BY id"),
+    # Names of arguments are nobody's.
+    (BIG, "SELECT id, f(owner, id) FROM accounts WHERE id < 4 ORDER BY id"), (BIG, "SELECT f(owner, id) FROM accounts ORDER BY owner DESC, id LIMIT 3"), (BIG, "SELECT f(note::varchar, right(note, -1)::int) FROM moves ORDER BY note LIMIT 3"), (BIG, "SELECT f('x', id::bigint) FROM moves ORDER BY id, n LIMIT 3"),
+    (BIG, "SELECT f(a.owner, m.n) FROM accounts a LEFT JOIN moves m USING (id) ORDER BY id, m.n LIMIT 20"), (BIG, "SELECT owner AS f0, f(owner, 1), note FROM accounts LEFT JOIN moves USING (id) WHERE n < 7 ORDER BY n"),
 ]  # fmt: skip
 # What returns is looked at, or it is not made once a row.
 NOT_PER_ROW = [
@@ -415,6 +419,32 @@ def test_not_called_for_each_row(both, call):
     with pytest.raises(psycopg.errors.FeatureNotSupported):
         herd.execute(call)
     assert _state(herd) == before
+
+
+def test_what_comes_between_calls_is_not_taken_out(both):
+    """Sets with LIMIT, what sees what the calls do, texts with a collation of their own, lengths of domains."""
+    herd = both[0]
+    herd.execute("CREATE SEQUENCE IF NOT EXISTS counted")
+    herd.execute("CREATE DOMAIN three AS varchar(3)")
+    herd.execute("CREATE OR REPLACE FUNCTION g(a int) RETURNS bigint STABLE LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM notes) + (SELECT count(*) FROM moves WHERE id = a); END'")
+    herd.execute("CREATE OR REPLACE FUNCTION t(a text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN DELETE FROM moves WHERE id = 1; RETURN a < ''a''; END'")
+    herd.execute("CREATE OR REPLACE FUNCTION d(a three) RETURNS text LANGUAGE plpgsql AS 'BEGIN DELETE FROM moves WHERE id = 1; RETURN a; END'")
+    _made_anew(herd)
+    before = _state(herd)
+    for definition, calls in {
+        SETS: ["SELECT id, f(id, 40) FROM accounts ORDER BY id LIMIT 3", "SELECT f(id, 40) FROM accounts ORDER BY id FETCH FIRST 2 ROWS WITH TIES", "SELECT f(id, 40), generate_series(1, 2) FROM accounts"],
+        CHANGES: [
+            "SELECT f(id, 1), g(id) FROM accounts", "SELECT f(1, 1), g(1)", "SELECT f(id, 1), nextval('counted') FROM accounts", "SELECT f(1, 1), currval('counted')", "SELECT f(id, (random() * 9)::int) FROM accounts", "SELECT f(id, 1) FROM accounts WHERE random() < 2",
+            "SELECT t(owner COLLATE \"C\") FROM accounts", "SELECT t('B' COLLATE \"C\")", "SELECT t(current_user)", "SELECT t(current_user) FROM accounts", "SELECT d('abcdef')", "SELECT d(owner) FROM accounts",
+        ],
+    }.items():
+        herd.execute("DROP ROUTINE IF EXISTS f")
+        herd.execute(definition)
+        for call in calls:
+            with pytest.raises((psycopg.errors.FeatureNotSupported, psycopg.errors.ObjectNotInPrerequisiteState)):
+                herd.execute(call)
+            assert _state(herd) == before, call
+    herd.execute("DROP FUNCTION g, t, d; DROP DOMAIN three; DROP SEQUENCE counted")
 
 
 def test_called_for_each_row_with_parameters(both):

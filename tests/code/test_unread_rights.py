@@ -17,6 +17,9 @@ QUERIES = [
     "select count(*) from ur_d union all select 7 from ur_e cross join lateral (with w0 as materialized (select v from {t}), w1 as (select * from w0) select 1) x where ur_e.v = 1",
     "with w0 as materialized (select v from {t}), w1 as (select * from w0), w2 as (select * from w1) select count(*) from ur_d where v > 3",
     "update ur_d set v = v from (with w0 as materialized (select v from {t}), w1 as (select * from w0) select k from ur_e) x where x.k = ur_d.v",
+    "with w0 as (select v from {t}), w1 as (select * from w0 union all select * from w0) select count(*) from ur_d",
+    # It is put into the one that names it, and goes with that.
+    "with w0 as (select v from {t}), w1 as (select * from w0) select count(*) from ur_d", "with w0 as not materialized (select v from {t}), w1 as (select * from w0, w0 w) select count(*) from ur_d d join ur_e e on d.v = e.v",
     # Named by nobody: it is not.
     "with w1 as (select v from {t}) select count(*) from ur_d", "with w1 as (select v from {t}) select count(*) from ur_d d join ur_e e on d.v = e.v",
     # Read.
@@ -57,8 +60,10 @@ def test_rights(oracle, herd, query, table):
             assert _answer(many, sql) == _answer(one, sql), role
 
 
-def test_some_columns_do_not_do(oracle, herd):
-    """Which are read nobody here says."""
+def test_some_columns_and_locks_do_not_do(oracle, herd):
+    """Which are read, and what else is asked for, nobody here says."""
     with herd.connect() as many:
         many.execute("set role ur_reader")
         assert _answer(many, "with w0 as materialized (select w from ur_c), w1 as (select * from w0) select count(*) from ur_d") == "0A000"
+        many.execute("reset role")
+        assert _answer(many, "with w0 as (select w from ur_l for update), w1 as (select * from w0) select count(*) from ur_d d join ur_e e on d.v = e.v") == "0A000"

@@ -236,7 +236,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         {
             let mut plan = plan_rewritten(changed, original, steps)?;
             plan.whole_mut().unread |= unread;
-            plan.whole_mut().planned = if has_with(text) { unread::planned(statement, original) } else { vec![] };
+            plan.whole_mut().planned = if has_with(text) { unread::planned(statement, original)? } else { vec![] };
             return Ok(plan);
         }
     }
@@ -269,7 +269,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         ));
     }
     plan.whole_mut().apart_views.extend(cx.views.taken_apart());
-    plan.whole_mut().planned = if has_with(text) { unread::planned(statement, cx) } else { vec![] };
+    plan.whole_mut().planned = if has_with(text) { unread::planned(statement, cx)? } else { vec![] };
     plan.whole_mut().clock = moment::of(statement, expanded, cx);
     plan.whole_mut().local = plan.whole().needs_home && names_local(expanded, cx);
     plan.whole_mut().rules = plan.whole().local && may_have_rules(statement, cx);

@@ -1,6 +1,7 @@
 //! Calls of functions that no node can run whole, as they use tables of several nodes: a statement that is nothing but such a call is
 //! run by the session, step by step. Whether that can be is not known here (`sql::program`, and who takes the steps).
 
+use catalog::Volatility;
 use catalog::code::{Routine, can_mean};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
@@ -80,14 +81,29 @@ pub fn per_row<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<PerRow<'
     if cx.snapshot.functions.is_empty() || s.target_list.is_empty() {
         return None;
     }
+    let mut made = vec![];
     let call = |(at, target): (usize, &'c Node)| {
         let NodeEnum::ResTarget(target) = target.node.as_ref()? else { return None };
         let NodeEnum::FuncCall(call) = target.val.as_deref()?.node.as_ref()? else { return None };
         let name = if target.name.is_empty() { names::last(&call.funcname) } else { target.name.as_str() };
-        let call = plain(call, false, cx).filter(|call| uses(call.routine, cx))?;
-        Some((at, name, call))
+        let found = plain(call, false, cx).filter(|call| uses(call.routine, cx))?;
+        made.push(std::ptr::from_ref::<ast::FuncCall>(call));
+        Some((at, name, found))
     };
     let calls: Vec<_> = s.target_list.iter().enumerate().filter_map(call).collect();
+    let is_volatile = |v: Volatility| v == Volatility::Volatile;
+    // Those that are not VOLATILE see nothing of what the others do.
+    let volatile = calls.iter().filter(|(_, _, call)| is_volatile(call.routine.volatility)).count();
+    // What else is VOLATILE would come before all calls, not between them.
+    let between = |n: &NodeEnum| match n {
+        NodeEnum::FuncCall(f) if !made.contains(&std::ptr::from_ref::<ast::FuncCall>(f)) => {
+            cx.functions(&f.funcname).any(|f| is_volatile(f.volatility))
+        }
+        _ => false,
+    };
+    if calls.is_empty() || (volatile > 0 && volatile < calls.len()) || sql::search::any(statement, between) {
+        return None;
+    }
     // What OFFSET passes over is called, too; DISTINCT looks at what is returned.
     let bare = s.distinct_clause.is_empty()
         && s.into_clause.is_none()
@@ -103,7 +119,7 @@ pub fn per_row<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<PerRow<'
     }) || s.group_clause.iter().any(|n| sql::search::any(n, |n| matches!(n, NodeEnum::AConst(_))));
     let named = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if matches!(&names::strings(&c.fields)[..], [one] if calls.iter().any(|(_, name, _)| name == one)));
     let mut of_rows = s.sort_clause.iter().chain(&s.group_clause);
-    if !bare || calls.is_empty() || by_place || of_rows.any(|n| sql::search::any(n, named)) {
+    if !bare || by_place || of_rows.any(|n| sql::search::any(n, named)) {
         return None;
     }
     Some(PerRow { select: s, calls: calls.into_iter().map(|(at, _, call)| (at, call)).collect() })

@@ -3,7 +3,7 @@
 //! They are taken out of the texts for nodes where they read what only home has. A mistake in them is PostgreSQL's to notice all the
 //! same: home is told the whole statement before any node is asked (`Whole::unread`). It does not know levels.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Placement, Relation};
@@ -11,8 +11,8 @@ use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, clauses, names, relations, search};
 
-use crate::Context;
 use crate::views::reads_herd;
+use crate::{Context, Refusal};
 
 /// Takes them out; true if that was needed.
 pub fn drop_unread(statement: &mut NodeEnum, cx: &Context) -> bool {
@@ -30,20 +30,30 @@ pub fn without_unread(statement: &NodeEnum, cx: &Context) -> Option<(NodeEnum, b
     dropped(statement, cx).map(|(changed, drop)| (changed, drop.reads_home))
 }
 
-/// What is read by those that are named, but by nobody who is read: PostgreSQL plans them, and so asks for the right to it.
-pub fn planned(statement: &NodeEnum, cx: &Context) -> Vec<Arc<Relation>> {
-    dropped(statement, cx).map_or_else(Vec::new, |(_, drop)| drop.planned)
+/// What is read by those that are named, but by nobody who is read: where PostgreSQL does not put them into those who name them, it plans
+/// them, and so asks for the right to it.
+pub fn planned(statement: &NodeEnum, cx: &Context) -> Result<Vec<Arc<Relation>>, Refusal> {
+    match dropped(statement, cx) {
+        Some((_, drop)) if drop.planned.unknown => Err(Refusal::new(
+            "a WITH query with locks, views or functions of users' own that only others name which nobody reads is not supported over several \
+             nodes: nobody would ask for the rights that it takes",
+            "Take it out of the statement.",
+        )),
+        Some((_, drop)) => Ok(drop.planned.tables),
+        None => Ok(vec![]),
+    }
 }
 
 fn dropped<'c>(statement: &NodeEnum, cx: &'c Context<'c>) -> Option<(NodeEnum, Drop<'c>)> {
     let mut changed = statement.clone();
-    let mut with = HashSet::new();
-    search::each(statement, |n| {
-        if let NodeEnum::CommonTableExpr(cte) = n {
-            with.insert(cte.ctename.clone());
+    let mut times = HashMap::new();
+    search::each_relation(statement, |rv| {
+        if rv.schemaname.is_empty() {
+            *times.entry(rv.relname.clone()).or_default() += 1;
         }
     });
-    let mut drop = Drop { cx, unread: HashSet::new(), reads_home: false, named: false, planned: vec![], with };
+    let planned = Planned { times, tables: vec![], unknown: false };
+    let mut drop = Drop { cx, unread: HashSet::new(), reads_home: false, named: false, planned };
     let mut any = false;
     loop {
         // Without one, another one may be named by nobody. A write in WITH runs, whoever names it.
@@ -100,9 +110,39 @@ struct Drop<'c> {
     reads_home: bool,
     /// Those of now were named before.
     named: bool,
-    planned: Vec<Arc<Relation>>,
-    /// The names of all WITH queries.
-    with: HashSet<String>,
+    planned: Planned,
+}
+
+/// What those read that PostgreSQL plans, though nobody reads them.
+struct Planned {
+    /// How often a name is there without a schema.
+    times: HashMap<String, usize>,
+    tables: Vec<Arc<Relation>>,
+    /// More than a right to read may be asked for.
+    unknown: bool,
+}
+
+impl Planned {
+    fn add(&mut self, cte: &ast::CommonTableExpr, query: &NodeEnum, cx: &Context) {
+        use ast::CteMaterialize::{Always, Never};
+        let locks = search::any(query, |n| matches!(n, NodeEnum::LockingClause(_)));
+        let apart = match ast::CteMaterialize::try_from(cte.ctematerialized) {
+            Ok(Always) => true,
+            // Only one that is recursive.
+            Ok(Never) => relations::of(query).iter().any(|rv| rv.schemaname.is_empty() && rv.relname == cte.ctename),
+            _ => self.times.get(&cte.ctename).is_some_and(|n| *n > 1),
+        };
+        if !apart && !locks {
+            return;
+        }
+        let own =
+            |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if cx.functions(&f.funcname).any(|f| f.user_defined));
+        self.unknown |= locks || search::any(query, own);
+        for relation in relations::of(query).into_iter().filter_map(|rv| cx.relation(rv)) {
+            self.unknown |= relation.view.is_some();
+            self.tables.push(relation.clone());
+        }
+    }
 }
 
 impl Drop<'_> {
@@ -120,10 +160,7 @@ impl Drop<'_> {
         if unread && let Some(query) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
             self.reads_home |= relations::of(query).into_iter().any(|rv| self.is_on_home(rv));
             if self.named {
-                let tables = relations::of(query)
-                    .into_iter()
-                    .filter(|rv| !rv.schemaname.is_empty() || !self.with.contains(&rv.relname));
-                self.planned.extend(tables.filter_map(|rv| self.cx.relation(rv).cloned()));
+                self.planned.add(cte, query, self.cx);
             }
         }
         unread

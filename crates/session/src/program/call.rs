@@ -25,6 +25,8 @@ const ROWS_AT_ONCE: usize = 500;
 pub struct Signature {
     /// The types of all parameters, in their order.
     pub parameters: Vec<(u32, String)>,
+    /// Which of them are compared by a collation.
+    pub collated: Vec<bool>,
     /// Its type, where it returns one value.
     pub returns: Option<(u32, String)>,
     /// It returns void, or is a procedure.
@@ -33,11 +35,39 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The types of what it is given.
-    pub fn taken<'s>(&'s self, program: &'s Program) -> impl Iterator<Item = &'s str> {
-        program.arguments.iter().map(|at| self.parameters[*at].1.as_str())
+    /// What to ask PostgreSQL for of a call: each argument as a value of its type, and behind it by which collation it is compared.
+    pub fn arguments(&self, given: &[ast::Node], program: &Program) -> Result<Vec<String>> {
+        let mut asked = Vec::with_capacity(2 * given.len());
+        for (value, at) in given.iter().zip(&program.arguments) {
+            let (_, ty) = &self.parameters[*at];
+            let value = sql::deparse_expr(value)?;
+            asked.push(format!("CAST({value} AS {ty})"));
+            asked.push(match self.collated[*at] {
+                true => format!("pg_catalog.pg_collation_for({value})"),
+                false => "NULL".into(),
+            });
+        }
+        Ok(asked)
+    }
+
+    /// The arguments among what was answered; `None`: one is compared by a collation of its own.
+    pub fn given(&self, answer: Vec<Text>, program: &Program) -> Option<Vec<Text>> {
+        let mut values = Vec::with_capacity(program.arguments.len());
+        for pair in answer.chunks(2) {
+            let [value, collation] = pair else { return None };
+            // Of its type, that is.
+            let is_own = |c: &[u8]| c != b"\"default\"" && c != b"pg_catalog.\"default\"";
+            if collation.as_deref().is_some_and(is_own) {
+                return None;
+            }
+            values.push(value.clone());
+        }
+        Some(values)
     }
 }
+
+/// Its parameters would be compared by another.
+pub const COLLATED: &str = "is given a text whose collation is its own, or not known";
 
 /// What is called, with what, by which statement.
 struct Called<'c> {
@@ -134,7 +164,7 @@ impl Session {
     ) -> Result<Forwarded> {
         let limits = self.work().limits_beside(Instant::now()).await?;
         let signature = match &call {
-            None => Signature { parameters: vec![], returns: None, nothing: true, set: false },
+            None => Signature { parameters: vec![], collated: vec![], returns: None, nothing: true, set: false },
             Some(call) => match self.signature(call.routine.oid).await? {
                 Ok(signature) => signature,
                 Err(why) => return Err(unless_known(refusal, why)),
@@ -184,10 +214,10 @@ impl Session {
             Err(why) => return Err(unless_known(refusal, why)),
         };
         let values = match &call {
-            Some(call) => {
-                let types: Vec<&str> = signature.taken(program).collect();
-                self.arguments(&call.arguments, &types, bound).await?
-            }
+            Some(call) => match self.arguments(&call.arguments, &signature, program, bound).await? {
+                Some(values) => values,
+                None => return Err(unless_known(refusal, COLLATED)),
+            },
             None => vec![],
         };
         self.run_once(&mut running, &signature, values).await?;
@@ -428,21 +458,26 @@ impl Session {
         Ok(())
     }
 
-    /// What it is given, as values of the arguments' types.
-    async fn arguments(&mut self, arguments: &[ast::Node], types: &[&str], bound: Option<&Bound>) -> Result<Vec<Text>> {
+    /// What it is given, as values of the arguments' types; `None`: one is compared by a collation of its own.
+    async fn arguments(
+        &mut self,
+        arguments: &[ast::Node],
+        signature: &Signature,
+        program: &Program,
+        bound: Option<&Bound>,
+    ) -> Result<Option<Vec<Text>>> {
         if arguments.is_empty() {
-            return Ok(vec![]);
+            return Ok(Some(vec![]));
         }
-        let mut values = Vec::with_capacity(arguments.len());
-        for (value, name) in arguments.iter().zip(types) {
-            values.push(format!("CAST({} AS {name})", sql::deparse_expr(value)?));
+        if self.is_collated_once(arguments, signature, program) {
+            return Ok(None);
         }
-        let sql = format!("SELECT {}", values.join(", "));
+        let sql = format!("SELECT {}", signature.arguments(arguments, program)?.join(", "));
         let tree = sql::parse(&sql, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
         let given = bound.cloned().unwrap_or_default().for_columns(vec![]);
         let mut rows = self.nested(&tree, &sql, &given).await?;
         match (rows.rows.pop(), rows.rows.pop()) {
-            (Some(row), None) => Ok(row),
+            (Some(row), None) => Ok(signature.given(row, program)),
             _ => Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "a function that runs over several nodes can't be called with arguments that return sets",
@@ -451,16 +486,27 @@ impl Session {
         }
     }
 
+    /// A VOLATILE text: to be asked for its collation, too, would make it another value.
+    fn is_collated_once(&self, arguments: &[ast::Node], signature: &Signature, program: &Program) -> bool {
+        let names = self.names();
+        let is_volatile = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if names.functions(&f.funcname).any(|f| f.volatility == Volatility::Volatile));
+        let collated = |at: &usize| signature.collated.get(*at).is_some_and(|c| *c);
+        let mut pairs = arguments.iter().zip(&program.arguments);
+        pairs.any(|(value, at)| collated(at) && sql::search::any(value, is_volatile))
+    }
+
     /// What the catalog says of it; or why it can't be run.
     pub(super) async fn signature(&mut self, oid: u32) -> Result<std::result::Result<Signature, &'static str>> {
         let sql = format!(
             "SELECT p.prosecdef OR p.proisstrict OR p.proconfig IS NOT NULL OR p.provariadic OPERATOR(pg_catalog.<>) 0, \
              pg_catalog.has_function_privilege(p.oid, 'EXECUTE'), p.prorettype, pg_catalog.format_type(p.prorettype, -1), r.typtype, p.proname, \
              p.proretset, a.type, pg_catalog.format_type(a.type, -1), \
-             pg_catalog.has_schema_privilege(p.pronamespace, 'USAGE'), p.pronamespace::pg_catalog.regnamespace, p.prokind \
+             pg_catalog.has_schema_privilege(p.pronamespace, 'USAGE'), p.pronamespace::pg_catalog.regnamespace, p.prokind, \
+             t.typtype, t.typcollation OPERATOR(pg_catalog.<>) 0 \
              FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_type r ON r.oid OPERATOR(pg_catalog.=) p.prorettype \
              LEFT JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.proallargtypes), pg_catalog.unnest(p.proargtypes)) WITH ORDINALITY AS l (alls, ins, n) ON true \
              LEFT JOIN LATERAL (SELECT CASE WHEN p.proallargtypes IS NULL THEN l.ins ELSE l.alls END) AS a (type) ON true \
+             LEFT JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) a.type \
              WHERE p.oid OPERATOR(pg_catalog.=) {oid} ORDER BY l.n"
         );
         let rows = self.asked(&sql).await?;
@@ -488,9 +534,15 @@ impl Session {
             (oid, "b" | "e" | "r") => Some((oid, of(first, 3))),
             _ => return Ok(Err("returns a row, a domain or a pseudo-type")),
         };
-        let parameters = rows.iter().filter(|row| number(row, 7) != 0).map(|row| (number(row, 7), of(row, 8)));
+        let parameters: Vec<_> = rows.iter().filter(|row| number(row, 7) != 0).collect();
+        // A domain's length is one that a cast cuts to.
+        if parameters.iter().any(|row| matches!(&*of(row, 12), "d" | "p")) {
+            return Ok(Err("takes or gives a domain or a pseudo-type"));
+        }
+        let collated = parameters.iter().map(|row| of(row, 13) == "t").collect();
+        let parameters = parameters.into_iter().map(|row| (number(row, 7), of(row, 8))).collect();
         let (nothing, set) = (number(first, 2) == type_oid::VOID, of(first, 6) == "t");
-        Ok(Ok(Signature { parameters: parameters.collect(), returns, nothing, set }))
+        Ok(Ok(Signature { parameters, collated, returns, nothing, set }))
     }
 
     /// The types of variables that say one, with the names that they are cast by; none where that is not a plain one.

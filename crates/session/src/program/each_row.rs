@@ -12,7 +12,7 @@ use sql::ast::{self, Node};
 use sql::program::Program;
 use sql::{NodeEnum, names, search};
 
-use super::call::{Signature, definition, only_rows, unless_known};
+use super::call::{COLLATED, Signature, definition, only_rows, unless_known};
 use super::{Running, Text};
 use crate::session::{Result, Session};
 
@@ -91,12 +91,13 @@ impl Session {
             if !one_value || !fits {
                 return Err(unless_known(refusal, "returns rows; it can be called in FROM"));
             }
-            if signature.set && calls_others(&select.target_list, call.at) {
-                return Err(unless_known(refusal, "returns a set, which is selected beside other calls"));
+            if signature.set && (select.limit_count.is_some() || calls_others(&select.target_list, call.at)) {
+                return Err(unless_known(
+                    refusal,
+                    "returns a set, which is selected beside other calls, or with LIMIT",
+                ));
             }
-            for (value, ty) in call.given.iter().zip(signature.taken(program)) {
-                arguments.push(format!("CAST({} AS {ty})", sql::deparse_expr(value)?));
-            }
+            arguments.extend(signature.arguments(&call.given, program)?);
             let columns = signature.returns.clone().filter(|_| !signature.nothing).into_iter().collect();
             let limits = self.work().limits_beside(Instant::now()).await?;
             match self.running(program, &signature, columns, limits).await? {
@@ -107,7 +108,10 @@ impl Session {
                 Err(why) => return Err(unless_known(refusal, why)),
             }
         }
-        let arguments = sql::parse(&format!("SELECT {}", arguments.join(", ")), true)?.pop();
+        // No name of the query's own can mean them.
+        let named =
+            arguments.iter().enumerate().map(|(n, a)| format!("{a} AS \"herd: argument {n}\"")).collect::<Vec<_>>();
+        let arguments = sql::parse(&format!("SELECT {}", named.join(", ")), true)?.pop();
         let Some(NodeEnum::SelectStmt(arguments)) = arguments else { return Err(ExecError::internal("no arguments")) };
         let targets = std::mem::take(&mut select.target_list).into_iter().enumerate();
         let others = targets.filter(|(at, _)| !calls.iter().any(|call| call.at == *at)).map(|(_, target)| target);
@@ -122,8 +126,20 @@ impl Session {
             Err(ExecError::Refused(_)) => return Err(refusal),
             Err(e) => return Err(e),
         };
+        let others = fields.len() - calls.len();
+        let mut found = found.rows;
+        for row in &mut found {
+            let mut given = row.split_off(others.min(row.len())).into_iter();
+            for r in &ready {
+                let some = given.by_ref().take(2 * r.arguments).collect();
+                match r.signature.given(some, r.running.program) {
+                    Some(values) => row.extend(values),
+                    None => return Err(unless_known(refusal, COLLATED)),
+                }
+            }
+        }
         let (mut rows, mut taken, mut bytes) = (vec![], self.memory.nothing(), 0);
-        for row in found.rows {
+        for row in found {
             for row in self.called_for(&mut ready, row, fields.len()).await? {
                 bytes += row.iter().map(|v| v.as_ref().map_or(0, Bytes::len) + size_of::<Text>()).sum::<usize>();
                 taken.grow_to(bytes)?;
