@@ -8,6 +8,7 @@ mod call;
 mod each_row;
 mod raise;
 mod run;
+mod signature;
 mod values;
 
 use std::collections::HashMap;

@@ -12,7 +12,8 @@ use sql::ast::{self, Node};
 use sql::program::Program;
 use sql::{NodeEnum, names, search};
 
-use super::call::{COLLATED, Signature, definition, only_rows, unless_known};
+use super::call::{definition, only_rows, unless_known};
+use super::signature::{COLLATED, Signature};
 use super::{Running, Text};
 use crate::session::{Result, Session};
 
