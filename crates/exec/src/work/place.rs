@@ -90,9 +90,11 @@ impl<C: Client> Work<'_, C> {
     /// Refuses a role that may not read all of these.
     async fn may_read_all(&mut self, tables: &[Arc<Relation>]) -> Result<()> {
         let one = |(i, r): (usize, &Arc<Relation>)| {
-            let has =
-                |what: &str| format!("pg_catalog.has_{what}_privilege('{}'::pg_catalog.oid, 'SELECT')", r.named_oid());
-            format!("SELECT {i}, {}, {}", has("table"), has("any_column"))
+            let table = format!("'{}'::pg_catalog.oid", r.named_oid());
+            format!(
+                "SELECT {i}, pg_catalog.has_table_privilege({table}, 'SELECT'), \
+                 pg_catalog.has_any_column_privilege({table}, 'SELECT')"
+            )
         };
         let sql = tables.iter().enumerate().map(one).collect::<Vec<_>>().join(" UNION ALL ");
         let rows = self.ask_home(&sql).await?;
