@@ -1,5 +1,5 @@
-//! Calls of functions that no node can run whole, as they use tables of several nodes: a statement that is nothing but such a call is
-//! run by the session, step by step. Whether that can be is not known here (`sql::program`, and who takes the steps).
+//! Calls of functions that no node can run whole, as they use tables of several nodes: a statement that is nothing but such a call, or selects
+//! some for each of its rows, is run by the session, step by step. Whether that can be is not known here (`sql::program`, and who takes the steps).
 
 use catalog::Volatility;
 use catalog::code::{Routine, can_mean};

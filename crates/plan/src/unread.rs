@@ -45,6 +45,9 @@ pub fn planned(statement: &NodeEnum, cx: &Context) -> Result<Vec<Arc<Relation>>,
 }
 
 fn dropped<'c>(statement: &NodeEnum, cx: &'c Context<'c>) -> Option<(NodeEnum, Drop<'c>)> {
+    if relations::unread(statement).is_empty() {
+        return None;
+    }
     let mut changed = statement.clone();
     let mut times = HashMap::new();
     search::each_relation(statement, |rv| {
