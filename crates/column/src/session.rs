@@ -2,6 +2,7 @@
 //! are answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,6 +20,9 @@ use crate::status;
 const MESSAGE_MAX: usize = TEXT_MAX + 1024;
 /// What is read of a client while he waits.
 const AHEAD_MAX: usize = 2 * MESSAGE_MAX;
+
+/// How long one who is sent away may take to hear why.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A client who was let in.
 pub struct Session {
@@ -58,7 +62,7 @@ impl Session {
                 Ok(None) => return Ok(()),
                 Err(error) => {
                     ErrorFields::fatal(sqlstate::PROTOCOL_VIOLATION, error.to_string()).put(&mut self.out, b'E');
-                    return self.stream.write_all_buf(&mut self.out).await;
+                    return self.last_words().await;
                 }
             };
             match frame.tag() {
@@ -80,6 +84,22 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Says why he is sent away, and waits a moment for him to go: a connection that is closed with something unread is reset,
+    /// and what was said may be lost with it.
+    async fn last_words(&mut self) -> std::io::Result<()> {
+        let said = async {
+            self.stream.write_all_buf(&mut self.out).await?;
+            self.stream.shutdown().await?;
+            loop {
+                self.rbuf.clear();
+                if self.stream.read_buf(&mut self.rbuf).await? == 0 {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::time::timeout(LAST_WORDS, said).await.unwrap_or(Ok(()))
     }
 
     /// The next message; `None`: he has gone.
