@@ -145,11 +145,8 @@ class Pair:
             return Done()
         in_transaction = plain.status != "IDLE"
         if got.sqlstate == NOT_SUPPORTED:
-            # PostgreSQL may refuse the same. To ask costs nothing where nothing can change.
-            if not step.writes:
-                expected = plain.send(step)
-                if expected.sqlstate == NOT_SUPPORTED:
-                    return Done(sqlstate=NOT_SUPPORTED)
+            if _refuses(plain, step):
+                return Done(sqlstate=NOT_SUPPORTED)
             if in_transaction and plain.status == "INTRANS":
                 plain.send(Step("select 1/0"))
             elif not in_transaction and plain.status != "IDLE":
@@ -249,3 +246,17 @@ class Pair:
         plain.send(Step(f"set statement_timeout = '{STATEMENT_SECONDS_MAX}s'"))
         answers = [a for a in answers if a.sqlstate != _CANCELED]
         return all(not differences(step, answers[0], other) for other in answers[1:])
+
+
+def _refuses(plain, step: Step) -> bool:
+    """PostgreSQL answers 0A000, too. What it does where it does not is undone; of a transaction that has failed nothing can be said."""
+    if not step.writes:
+        return plain.send(step).sqlstate == NOT_SUPPORTED
+    if plain.status == "INTRANS":
+        return plain.send(step).sqlstate == NOT_SUPPORTED
+    if plain.status != "IDLE":
+        return False
+    plain.send(Step("begin"))
+    refuses = plain.send(step).sqlstate == NOT_SUPPORTED
+    plain.send(Step("rollback"))
+    return refuses
