@@ -7,16 +7,16 @@ from .programs import tpch_queries, tpch_rows
 
 pytestmark = pytest.mark.xdist_group("tpch")
 SCALE = 0.01
-_OWN_KEYS = {
+OWN_KEYS = {
     "region": "r_regionkey", "nation": "n_nationkey", "supplier": "s_suppkey", "part": "p_partkey", "partsupp": "ps_partkey",
     "customer": "c_custkey", "orders": "o_orderkey", "lineitem": "l_orderkey",
 }
 PLACEMENTS = {
     "by order": "\n".join(
-        f"SELECT create_distributed_table('{t}', '{_OWN_KEYS[t]}', shard_count => 6);" if t in ("orders", "lineitem") else f"SELECT create_reference_table('{t}');"
+        f"SELECT create_distributed_table('{t}', '{OWN_KEYS[t]}', shard_count => 6);" if t in ("orders", "lineitem") else f"SELECT create_reference_table('{t}');"
         for t in tpch_rows.TABLES
     ) + "\n",
-    "each by its key": "\n".join(f"SELECT create_distributed_table('{t}', '{key}', shard_count => 6);" for t, key in _OWN_KEYS.items()) + "\n",
+    "each by its key": "\n".join(f"SELECT create_distributed_table('{t}', '{key}', shard_count => 6);" for t, key in OWN_KEYS.items()) + "\n",
 }
 
 

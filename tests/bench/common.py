@@ -91,6 +91,19 @@ def value(server: Server, sql: str):
         return connection.execute(sql).fetchone()[0]
 
 
+def peak_kib(process_id: int) -> int:
+    """The most that a process had resident since its peak was forgotten."""
+    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1])
+    raise SystemExit("the router is gone")
+
+
+def forget_peak(process_id: int) -> None:
+    """The peak begins anew with what is resident now."""
+    Path(f"/proc/{process_id}/clear_refs").write_text("5")
+
+
 def print_table(title: str, head: list[str], rows: list[list]) -> None:
     texts = [[f"{cell:,.2f}" if isinstance(cell, float) else f"{cell:,}" if type(cell) is int else str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [head, *texts]) for i in range(len(head))]

@@ -7,23 +7,10 @@ Ends with an error if the router ever held more than the limit, or if rows are m
 
 import threading
 import time
-from pathlib import Path
 
-from common import SBTEST1, arguments, herd, print_table
+from common import SBTEST1, arguments, forget_peak, herd, peak_kib, print_table
 
 ROWS_A_WRITE = 500
-
-
-def peak_kib(process_id: int) -> int:
-    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1])
-    raise SystemExit("the router is gone")
-
-
-def forget_peak(process_id: int) -> None:
-    """The peak begins anew with what is resident now."""
-    Path(f"/proc/{process_id}/clear_refs").write_text("5")
 
 
 class Sampler:

@@ -1,0 +1,125 @@
+"""TPC-H's 22 queries: a herd of two nodes whose tables lie as a person would place them (orders and lineitem by the order's key, the rest on
+every node), one with each table by its own key, and one plain PostgreSQL. Turns interleaved; the same answers, or it ends.
+
+    pip install tpchgen-cli==4.0.0            # https://github.com/datafusion-contrib/tpcgen-rs makes the rows that TPC's own dbgen makes
+    tpchgen-cli csv -s 1 --output-dir /tmp/sf1
+    python tests/bench/tpch.py /tmp/sf1 [--scale 1] [--rounds 3] [--shards 8] [--seconds 600] [--only 1,6]
+
+At scale 1 the answers of Q1, Q6, Q14, Q17 and Q19 are also compared with those that TPC gives for its validation.
+"""
+
+import argparse
+import contextlib
+import decimal
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+
+from common import herd, peak_kib, plain, print_table
+from harness.server import Server
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from applications.programs import tpch_queries, tpch_rows  # noqa: E402
+from applications.test_tpch import OWN_KEYS  # noqa: E402
+
+_COLOCATED = ("orders", "lineitem")
+# The first row, its numbers rounded as TPC prints them.
+_KNOWN = {
+    1: ("A", "F", "37734107.00", "56586554400.73", "53758257134.87", "55909065222.83", "25.52", "38273.13", "0.05", "1478493"),
+    6: ("123141078.23",), 14: ("16.38",), 17: ("348406.05",), 19: ("3083843.06",),
+}
+
+
+# By what queries look rows up that have no key of that: without the first one, Q17 and Q20 read all of lineitem for each of thousands of rows.
+_INDEXES = ("CREATE INDEX ON lineitem (l_partkey, l_suppkey)", "CREATE INDEX ON orders (o_custkey)", "CREATE INDEX ON partsupp (ps_suppkey)")
+
+
+def _schema(shards: int, placed: bool | None) -> list[str]:
+    """`placed`: as a person would; None: not distributed."""
+    made = [s.strip() for s in tpch_rows.SCHEMA.split(";") if s.strip()]
+    if placed is None:
+        return made
+    whole = lambda t: placed and t not in _COLOCATED
+    return made + [
+        f"SELECT create_reference_table('{t}')" if whole(t) else f"SELECT create_distributed_table('{t}', '{OWN_KEYS[t]}', shard_count => {shards})"
+        for t in tpch_rows.TABLES
+    ]
+
+
+def _fill(server: Server, statements: list[str], rows: Path) -> None:
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+        for table in tpch_rows.TABLES:
+            with open(rows / f"{table}.csv", "rb") as lines, connection.cursor().copy(f"COPY {table} FROM STDIN (FORMAT csv, HEADER)") as copy:
+                while piece := lines.read(1 << 20):
+                    copy.write(piece)
+        for statement in (*_INDEXES, "VACUUM ANALYZE"):
+            connection.execute(statement)
+
+
+def _measure(connection: psycopg.Connection, query: str) -> tuple[list, float]:
+    started = time.perf_counter()
+    rows = connection.execute(query, prepare=False).fetchall()
+    return rows, time.perf_counter() - started
+
+
+def _check_known(number: int, rows: list[tuple]) -> None:
+    printed = tuple(str(v.quantize(decimal.Decimal("0.01"))) if isinstance(v, decimal.Decimal) else str(v) for v in rows[0])
+    if printed != _KNOWN[number]:
+        raise SystemExit(f"Q{number}: {printed} instead of TPC's {_KNOWN[number]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=600, help="of one query")
+    parser.add_argument("--only", default="")
+    chosen = parser.parse_args()
+    numbers = [int(n) for n in chosen.only.split(",") if n] or list(tpch_queries.QUERIES)
+    with contextlib.ExitStack() as stack:
+        postgres = stack.enter_context(plain())
+        herds = {"placed": stack.enter_context(herd()), "own keys": stack.enter_context(herd())}
+        _fill(postgres.server, _schema(0, None), chosen.rows)
+        for way, made in herds.items():
+            _fill(made.server, _schema(chosen.shards, way == "placed"), chosen.rows)
+            print(f"{way}: filled", flush=True)
+        routers = {way: made.process_id(made.port) for way, made in herds.items()}
+        servers = {"plain": postgres.server, **{way: made.server for way, made in herds.items()}}
+        connections = {way: stack.enter_context(server.connect()) for way, server in servers.items()}
+        for connection in connections.values():
+            connection.execute(f"SET statement_timeout = '{chosen.seconds}s'")
+        table, sums = [], dict.fromkeys(connections, 0.0)
+        for number in numbers:
+            query = tpch_queries.QUERIES[number].format(scale=chosen.scale)
+            times: dict[str, list[float]] = {way: [] for way in connections}
+            for _ in range(chosen.rounds):
+                answers = {}
+                for way, connection in connections.items():
+                    answers[way], took = _measure(connection, query)
+                    times[way].append(took)
+                for way, rows in answers.items():
+                    same = rows == answers["plain"] if "order by" in query else sorted(rows) == sorted(answers["plain"])
+                    if not same:
+                        raise SystemExit(f"Q{number}, {way}: another answer: {rows[:3]} instead of {answers['plain'][:3]}")
+                if chosen.scale == 1 and number in _KNOWN:
+                    _check_known(number, answers["plain"])
+            medians = {way: statistics.median(each) for way, each in times.items()}
+            for way, took in medians.items():
+                sums[way] += took
+            peaks = [peak_kib(routers[way]) / 1024 for way in herds]
+            table.append([f"Q{number}", *medians.values(), *(medians[way] / medians["plain"] for way in herds), *peaks])
+            print(*(f"{cell:.2f}" if isinstance(cell, float) else cell for cell in table[-1]), flush=True)
+        table.append(["sum", *sums.values(), *(sums[way] / sums["plain"] for way in herds), *(peak_kib(routers[way]) / 1024 for way in herds)])
+        head = ["query", *(f"{way} s" for way in connections), *(f"{way}/plain" for way in herds), *(f"router MB, {way}" for way in herds)]
+        print_table(f"TPC-H, scale {chosen.scale:g}, {chosen.shards} shards, medians of {chosen.rounds}", head, table)
+
+
+if __name__ == "__main__":
+    main()
