@@ -424,6 +424,7 @@ def test_not_called_for_each_row(both, call):
 def test_what_comes_between_calls_is_not_taken_out(both):
     """Sets with LIMIT, what sees what the calls do, texts with a collation of their own, lengths of domains."""
     herd = both[0]
+    herd.execute("DROP ROUTINE IF EXISTS g")
     herd.execute("CREATE SEQUENCE IF NOT EXISTS counted")
     herd.execute("CREATE DOMAIN three AS varchar(3)")
     herd.execute("CREATE OR REPLACE FUNCTION g(a int) RETURNS bigint STABLE LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM notes) + (SELECT count(*) FROM moves WHERE id = a); END'")

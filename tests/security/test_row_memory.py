@@ -69,6 +69,28 @@ def _refused(connection, statement) -> None:
 _LARGE = "select md5(string_agg(v, ',' order by v)), count(*) from wide"
 
 
+def test_what_is_more_than_may_be_sent_to_nodes_comes_home(made):
+    """Outside of a transaction reading ends at once, inside of one the rows are passed over; then home joins them."""
+    _fill(made, 30_000)
+    query = "select count(*), sum(length(a.v)) from wide a join wide_too b on b.v = a.v where b.id % 2 = 0"
+    with made.server.connect() as boss:
+        boss.execute("create table wide_too (id int primary key, v text)")
+        boss.execute("select create_distributed_table('wide_too', 'id')")
+        boss.execute("insert into wide_too select * from wide")
+        boss.execute("analyze")
+        expected = boss.execute("select count(*), sum(length(v)) from wide where id % 2 = 0").fetchone()
+        boss.execute("set herd.broadcast = on")
+        assert any(" go to the nodes of " in row[0] for row in boss.execute(f"explain {query}").fetchall())
+        for begin, end in (("select 1", "select 1"), ("begin", "commit"), ("begin isolation level repeatable read", "commit")):
+            boss.execute(begin)
+            for _ in range(2):
+                assert boss.execute(query).fetchone() == expected
+            assert boss.execute("select count(*) from wide_too").fetchone() == (30_000,)
+            boss.execute(end)
+        boss.execute("drop table wide_too")
+    _given_back(made)
+
+
 def test_what_can_be_put_into_a_table_is(made):
     """More than a session may take is finished all the same, after plain SETs inside the transaction, too."""
     _fill(made, 60_000)

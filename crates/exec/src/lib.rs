@@ -43,6 +43,7 @@ pub use error::{ClientError, ExecError};
 pub use kept_rows::KeptRows;
 pub use now::{Now, timestamp, timestamp_at};
 pub use query::cursor::{ALL as ALL_ROWS, Cursor, Leftover, Opening, Scroll, To};
+pub use query::ways::{Broadcast, nodes_of};
 pub use request::{Bound, Limit, Literals, Request, bind_tail};
 pub use route::{Forwarded, Ids, forward};
 pub use router::column_stores::Store;

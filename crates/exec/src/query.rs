@@ -7,7 +7,9 @@ pub mod cursor;
 pub mod finish;
 pub mod merge;
 pub mod part_rows;
+mod sent;
 pub mod spill;
+pub mod ways;
 
 use bytes::BytesMut;
 use plan::{ChildRows, Count, Exchange, Finish, Merge, Part, Slice, To};
@@ -46,6 +48,10 @@ impl<C: Client> Work<'_, C> {
             Finish::AddUp(add) => self.add_up(compiled, request, add, &described).await,
             Finish::Statement(s) => {
                 let parts = s.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
+                if let Some(tag) = self.other_way(compiled, request, s, &parts).await? {
+                    compiled.has_run();
+                    return Ok(tag);
+                }
                 if s.as_described {
                     self.agrees(compiled, request, &parts, &s.text, &described).await?;
                 }

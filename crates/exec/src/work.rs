@@ -39,6 +39,7 @@ use crate::client::{Answer, Client, tell_parameter, tell_said};
 use crate::column_settings::ColumnUse;
 use crate::error::{ExecError, Result};
 use crate::now::Now;
+use crate::query::ways::Broadcast;
 use crate::router::compiled::Epoch;
 use crate::router::herd::Herd;
 use crate::router::looks::Looks;
@@ -77,6 +78,8 @@ pub struct Work<'w, C: Client> {
     pub now: Now,
     pub bulk: Bulk,
     pub columns: ColumnUse,
+    /// `herd.broadcast`.
+    pub broadcast: Broadcast,
     /// What rows that wait here may take.
     pub memory: &'w Allowance,
     /// What nodes look at behind their parts of this statement.
@@ -116,6 +119,7 @@ impl<'w, C: Client> Work<'w, C> {
             now: Now::default(),
             bulk: Bulk::default(),
             columns: ColumnUse::default(),
+            broadcast: Broadcast::default(),
             looks: Looks::default(),
             on_one: false,
         }

@@ -75,6 +75,7 @@ impl<'a> Analysis<'a> {
     fn reads_copies(&self, from: &From) -> bool {
         match from {
             From::Reference => true,
+            From::Anywhere => self.sent,
             From::Sub { level, .. } => self.level_reads_copies(*level),
             From::Join { left, right, .. } => self.reads_copies(left) || self.reads_copies(right),
             _ => false,

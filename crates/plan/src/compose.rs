@@ -20,6 +20,8 @@ use crate::{Result, aggregate, columns, pull, rewrite, select, unread};
 pub struct Composer<'p, 'a> {
     pub a: &'p Analysis<'a>,
     pub parts: Vec<Part>,
+    /// Each part's columns, where they can be counted: the types of those that are a table's own.
+    pub types: Vec<Option<Vec<Option<String>>>>,
     /// The finish itself reads local tables.
     pub uses_home: bool,
     /// Set when the whole finish is one row of aggregates that add up.
@@ -35,7 +37,16 @@ pub struct Composer<'p, 'a> {
 impl<'p, 'a> Composer<'p, 'a> {
     /// For an analysed statement; nothing is put together yet.
     pub fn new(a: &'p Analysis<'a>) -> Self {
-        Composer { a, parts: vec![], uses_home: false, adds: None, withs: vec![], others: vec![], gather: None }
+        Composer {
+            a,
+            parts: vec![],
+            types: vec![],
+            uses_home: false,
+            adds: None,
+            withs: vec![],
+            others: vec![],
+            gather: None,
+        }
     }
 
     /// The text of the whole finish. Shards are read by parts alone: the finish would see home's, and take them for all.
@@ -173,6 +184,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         tables.extend(self.others.iter().filter(|u| !tables.contains(u)).copied().collect::<Vec<_>>());
         self.attach_ctes(&mut part)?;
         let columns = columns::read(&part, &tables, self.a);
+        self.types.push((!part.target_list.iter().any(rewrite::is_star)).then(|| vec![None; part.target_list.len()]));
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
         let rows = text::rows(self.parts.len());

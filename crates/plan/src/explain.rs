@@ -1,7 +1,12 @@
 //! What EXPLAIN says of a plan. It does not run anything and does not know nodes' own plans.
 
+use std::sync::Arc;
+
+use catalog::Relation;
+
 use crate::broadcast::Made;
 use crate::columns::ColumnRead;
+use crate::in_turn::{InTurn, Turn};
 use crate::tree::*;
 use crate::types::*;
 
@@ -57,6 +62,34 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
     }
 }
 
+/// The same of a query that goes another way than home.
+pub fn describe_way(plan: &Planned, way: &InTurn) -> Vec<(&'static str, String)> {
+    let tables = |plan: &Planned| plan.whole().tables.iter().map(|t| t.relation.clone()).collect::<Vec<_>>();
+    let reads = way.turns.iter().filter(|turn| turn.query.is_some());
+    let sent: Vec<_> = reads.flat_map(|turn| tables(&turn.plan)).collect();
+    let stays = |relation: &Arc<Relation>| !sent.iter().any(|r| r.oid == relation.oid);
+    let stay = once(tables(plan).into_iter().filter(stays).map(|r| r.name.clone()));
+    let sent = once(sent.iter().map(|r| r.name.clone()));
+    let how = format!("rows of {} go to the nodes of {}, which answer", sent.join(", "), stay.join(", "));
+    let mut said = vec![("How", how)];
+    if let Planned::Query { tree: Ok(Finish::Statement(Statement { why: Some(why), .. })), .. } = plan {
+        said.push(("Why", why.clone()));
+    }
+    let label = |turn: &Turn| if turn.query.is_some() { "Before" } else { "Statement" };
+    said.extend(way.turns.iter().map(|turn| (label(turn), turn.text.to_string())));
+    said
+}
+
+fn once(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = vec![];
+    names.for_each(|name| {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    });
+    all
+}
+
 /// What nodes and home do, for who does not know how plans are made.
 fn in_words(whole: &Whole, finish: &Finish) -> String {
     match finish {
@@ -64,15 +97,11 @@ fn in_words(whole: &Whole, finish: &Finish) -> String {
         Finish::Merge(_) => "each node sorts its own rows, the router merges them".into(),
         Finish::AddUp(_) => "combine on router: each node gives one row of totals".into(),
         Finish::Statement(s) if s.as_described => {
-            let mut tables: Vec<&str> = Vec::new();
-            for part in finish.parts() {
+            let uses = finish.parts().into_iter().flat_map(|part| {
                 let Recipients::Shards(uses) = &part.target;
-                for name in uses.iter().filter_map(|u| whole.tables.get(*u)).map(|t| t.relation.name.as_str()) {
-                    if !tables.contains(&name) {
-                        tables.push(name);
-                    }
-                }
-            }
+                uses
+            });
+            let tables = once(uses.filter_map(|u| Some(whole.tables.get(*u)?.relation.name.clone())));
             format!("one node: rows of {} move to home, which answers", tables.join(", "))
         }
         Finish::Statement(_) => {

@@ -9,9 +9,10 @@ mod columns;
 mod filters;
 mod grouped;
 mod lookups;
+mod stays;
 mod used;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit, VisitMut};
@@ -37,6 +38,18 @@ pub struct Gather {
     by: Vec<Vec<usize>>,
     /// Parts that are rows of one table: whoever needs the same rows shares them, so that both see the same.
     tables: Vec<usize>,
+    /// Uses of tables that stay where they are (see `stays.rs`).
+    stays: BTreeSet<usize>,
+}
+
+impl Gather {
+    /// All of these stay, or none; `None`: some.
+    fn all_stay(&self, uses: &[usize]) -> Option<bool> {
+        match uses.iter().filter(|u| self.stays.contains(u)).count() {
+            0 => Some(false),
+            n => (n == uses.len()).then_some(true),
+        }
+    }
 }
 
 /// What several nodes do for a query that has no other plan; `None`: it has none here either.
@@ -78,7 +91,14 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let used = Used::of(a, select)?;
     let filters = Filters::of(a, select);
     let mut composer = Composer::new(a);
-    composer.gather = Some(Gather { used, filters, lookups: Lookups::of(a, select), by: vec![], tables: vec![] });
+    composer.gather = Some(Gather {
+        used,
+        filters,
+        lookups: Lookups::of(a, select),
+        by: vec![],
+        tables: vec![],
+        stays: BTreeSet::new(),
+    });
     // What is volatile PostgreSQL evaluates once: a WITH query that several subqueries name is not to be asked of nodes for each.
     let finish = match a.levels.iter().any(|l| l.volatile) {
         true => composer.in_place(select),
@@ -96,7 +116,17 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let children =
         composer.parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
     let (as_described, why) = (true, a.pushable(level, true).err().and_then(|apart| apart.why()));
-    Some(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described, lookups, why }))
+    let ways = stays::ways(a, select, level);
+    Some(Finish::Statement(Statement {
+        text,
+        children,
+        reads_home,
+        reads_what_all_see,
+        as_described,
+        lookups,
+        why,
+        ways,
+    }))
 }
 
 impl<'p, 'a> Composer<'p, 'a> {
@@ -105,10 +135,15 @@ impl<'p, 'a> Composer<'p, 'a> {
         if self.gather.is_none() {
             return self.query(s, level);
         }
+        let uses = self.a.deep_uses(level);
+        if !uses.is_empty() && self.gather.as_ref().is_some_and(|g| g.all_stay(&uses) == Some(true)) {
+            return Ok(s.clone());
+        }
         let (parts, home, withs) = (self.parts.len(), self.uses_home, self.withs.len());
         let others = self.others.clone();
         self.query(s, level).or_else(|_| {
             self.parts.truncate(parts);
+            self.types.truncate(parts);
             self.withs.truncate(withs);
             (self.uses_home, self.others) = (home, others);
             if let Some(gather) = &mut self.gather {
@@ -154,6 +189,11 @@ impl<'p, 'a> Composer<'p, 'a> {
     pub fn of_table(&mut self, rv: &ast::RangeVar) -> Result<Option<Node>> {
         let a = self.a;
         let (Some(uses), Some(gather)) = (a.ranges.get(&std::ptr::from_ref(rv)), &self.gather) else { return Ok(None) };
+        match gather.all_stay(uses) {
+            None => return Err(Refusal::not_moved()),
+            Some(true) => return Ok(None),
+            Some(false) => {}
+        }
         let relation = &a.uses[uses[0]].relation;
         let columns = gather.used.columns(relation);
         let mut part = build::select();
@@ -181,9 +221,11 @@ impl<'p, 'a> Composer<'p, 'a> {
         if row {
             colnames.push(build::string(used::ROW));
         }
+        let mut types: Vec<_> = columns.iter().map(|c| Some(relation.columns[*c].type_name.clone())).collect();
+        types.resize(colnames.len(), None);
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
-        let number = self.table_part(a.cx.text(statement)?, uses);
+        let number = self.table_part(a.cx.text(statement)?, types, uses);
         if let Some(gather) = &mut self.gather {
             let by = gather.lookups.of_table(rv).iter().filter_map(|c| columns.iter().position(|own| own == c));
             gather.by.resize(gather.by.len().max(number + 1), vec![]);
@@ -215,7 +257,13 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut part = build::select();
         part.target_list = vec![build::target(build::star(), None)];
         part.from_clause = vec![item.clone()];
+        if self.gather.as_ref().and_then(|g| g.all_stay(&self.a.deep_uses(level))) != Some(false) {
+            return Ok(None);
+        }
+        let width = alias.colnames.len();
         let rows = self.add_part(part, self.a.deep_uses(level))?;
+        self.types.pop();
+        self.types.push(Some(vec![None; width]));
         Ok(match rows.node {
             Some(NodeEnum::RangeSubselect(mut rows)) => {
                 rows.alias = Some(alias);
@@ -226,10 +274,11 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 
     /// The number of the part that has these rows.
-    fn table_part(&mut self, text: Text, uses: &[usize]) -> usize {
+    fn table_part(&mut self, text: Text, types: Vec<Option<String>>, uses: &[usize]) -> usize {
         let shared = self.gather.iter().flat_map(|g| &g.tables).copied().find(|n| self.parts[*n].text == text);
         let number = shared.unwrap_or_else(|| {
             self.parts.push(Part { text, target: Recipients::Shards(vec![]), columns: None });
+            self.types.push(Some(types));
             self.parts.len() - 1
         });
         let Recipients::Shards(known) = &mut self.parts[number].target;

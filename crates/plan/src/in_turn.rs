@@ -1,12 +1,12 @@
 //! Data-modifying WITH over several nodes: its queries and the statement itself are statements of their own, one after the other in one
-//! transaction. What a WITH query returns is kept, and stands in its place in those that name it: rows of text arrays, which are
-//! parameters behind the client's own.
+//! transaction. What a WITH query returns is kept, and stands in its place in those that name it: rows of arrays, which are
+//! parameters behind the client's own; of what type they are is said when they are sent, and here they are taken for text.
 //!
 //! PostgreSQL shows all of them the same snapshot: whoever reads a table comes before whoever writes it (`order.rs`); whoever also needs
 //! what the change returns has the table's rows read before (`read_before.rs`), or it is refused. What each does alone the ordinary planner says. How rows are kept is not known here.
 
 mod order;
-mod parts;
+pub(crate) mod parts;
 mod read_before;
 mod returned;
 mod touches;
@@ -58,6 +58,8 @@ pub struct WithQuery {
     pub types: Vec<Option<String>>,
     /// A query with the same columns, which is never run.
     pub columns: Option<Text>,
+    /// Home is to be asked for the domains of others.
+    pub domains: bool,
 }
 
 /// What becomes of a statement whose WITH queries may change data. `ordinary`: its plan where one node has all of it.
@@ -121,7 +123,7 @@ fn names<'a>(cx: &Context<'a>) -> Context<'a> {
 }
 
 /// A turn's text with these types, its parameters as they are.
-fn sql(text: &Text, type_of: &dyn Fn(usize, usize) -> String) -> String {
+pub(crate) fn sql(text: &Text, type_of: &dyn Fn(usize, usize) -> String) -> String {
     let piece = |piece: &Piece| match piece {
         Piece::Sql(sql) => sql.clone(),
         Piece::Param(n) => format!("${n}"),
@@ -130,6 +132,16 @@ fn sql(text: &Text, type_of: &dyn Fn(usize, usize) -> String) -> String {
     };
     text.pieces().iter().map(piece).collect()
 }
+
+/// By what they say: the rest follows from that.
+impl PartialEq for InTurn {
+    fn eq(&self, other: &Self) -> bool {
+        let texts = |all: &InTurn| all.turns.iter().map(|turn| turn.text.clone()).collect::<Vec<_>>();
+        texts(self) == texts(other) && self.rows == other.rows
+    }
+}
+
+impl Eq for InTurn {}
 
 impl InTurn {
     /// A text with the types of kept columns, and the parameters that it names, which are numbered anew.

@@ -63,6 +63,8 @@ pub struct Analysis<'a> {
     depth: usize,
     /// Whether subqueries without distributed tables say the same on every node has been judged before (see `broadcast.rs`).
     pub judged: bool,
+    /// What stands in FROM and is no table may be rows that were sent to every node, where each joins them as it likes.
+    pub sent: bool,
 }
 
 /// An outer join: LEFT, with its sides told apart.
@@ -119,6 +121,7 @@ impl<'a> Analysis<'a> {
             aggregates: Vec::new(),
             depth: 0,
             judged: false,
+            sent: false,
         }
     }
 

@@ -57,6 +57,15 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
     })
 }
 
+/// Nodes can answer this query by themselves, over rows that were sent to each of them.
+pub(crate) fn is_answered(statement: &NodeEnum, cx: &Context) -> Result<bool> {
+    let NodeEnum::SelectStmt(select) = statement else { return Ok(false) };
+    let mut a = Analysis::new(cx);
+    a.sent = true;
+    let level = a.query(select)?;
+    Ok(a.needs_home.is_none() && tree(&a, select, level).is_ok())
+}
+
 fn has_locking(a: &Analysis) -> bool {
     a.levels.iter().any(|l| l.locking)
 }
@@ -130,7 +139,16 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
     }
     let children = parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
     let (reads_what_all_see, as_described, lookups, why) = (false, false, vec![], None);
-    Ok(Finish::Statement(Statement { text, children, reads_home, reads_what_all_see, as_described, lookups, why }))
+    Ok(Finish::Statement(Statement {
+        text,
+        children,
+        reads_home,
+        reads_what_all_see,
+        as_described,
+        lookups,
+        why,
+        ways: vec![],
+    }))
 }
 
 /// Rows pass through as they are, in any order or merged by hidden sort columns.

@@ -37,6 +37,23 @@ impl Steps {
         self.0.store(i64::MIN / 2, Ordering::Relaxed);
     }
 
+    /// Has something done without which the statement is planned as well: it may take so many, and what it took is given back.
+    /// `None`: that was not enough.
+    pub fn aside<T>(&self, most: u32, work: impl FnOnce() -> T) -> Option<T> {
+        let before = self.0.load(Ordering::Relaxed);
+        if before < 0 {
+            return None;
+        }
+        self.0.store(before.min(most.into()), Ordering::Relaxed);
+        let made = work();
+        let spent = self.is_spent();
+        // Unless planning was stopped meanwhile.
+        if self.0.load(Ordering::Relaxed) > i64::MIN / 4 {
+            self.0.store(before, Ordering::Relaxed);
+        }
+        (!spent).then_some(made)
+    }
+
     /// Whether more was taken than there was, or planning was stopped: its result does not count then.
     pub fn is_spent(&self) -> bool {
         self.0.load(Ordering::Relaxed) < 0
@@ -68,6 +85,10 @@ mod tests {
         assert!(!work.take(0));
         let work = Steps::new(10);
         assert!(!work.take(usize::MAX) && work.is_spent());
+        let work = Steps::new(10);
+        assert_eq!(work.aside(5, || work.take(4)), Some(true));
+        assert_eq!(work.aside(5, || work.take(6)), None);
+        assert!(work.take(10) && !work.is_spent());
         let work = Steps::new(u32::MAX);
         work.stop();
         assert!(!work.take(1));

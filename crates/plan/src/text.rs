@@ -11,7 +11,7 @@ use std::fmt;
 
 use sql::ast::{self, Node};
 use sql::lexer::{Lexer, TokenKind};
-use sql::{NodeEnum, build};
+use sql::{NodeEnum, build, names};
 
 use crate::Result;
 use crate::refuse::Refusal;
@@ -20,7 +20,7 @@ use crate::refuse::Refusal;
 const IDENTIFIER_BYTES_MAX: usize = 63;
 
 /// A piece of a text: SQL, or what is put in its place at execution.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
     Sql(String),
     /// The client's parameter, from 1.
@@ -41,7 +41,7 @@ pub enum Piece {
 }
 
 /// A text for a node, in pieces; never searched.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Text(Vec<Piece>);
 
 impl Text {
@@ -192,6 +192,15 @@ pub fn rows(n: usize) -> ast::SelectStmt {
     let mut select = build::select();
     select.target_list = vec![build::target(build::column(&[&mark(&format!("rows_{n}"))]), None)];
     select
+}
+
+/// The child whose rows a query stands for, if it is what [`rows`] makes.
+pub fn rows_of(select: &ast::SelectStmt) -> Option<usize> {
+    let [Node { node: Some(NodeEnum::ResTarget(target)) }] = &select.target_list[..] else { return None };
+    match marked(names::column(target.val.as_deref()?)?.first()?)? {
+        Piece::Rows(n) => Some(n),
+        _ => None,
+    }
 }
 
 /// `array`, which is the client's parameter `n`, behind the place of [`Piece::Array`].

@@ -4,6 +4,7 @@
 use catalog::Placement;
 
 use crate::columns::ColumnRead;
+use crate::in_turn::InTurn;
 use crate::text::Text;
 
 /// A text for nodes.
@@ -36,7 +37,8 @@ pub enum ChildRows {
     Finish(Box<Finish>),
 }
 
-/// Where rows move. Those of queries go home only, so far; other places are those of INSERT … SELECT, and of changes that read other tables.
+/// Where rows move. Those of a query's tree go home, those of its [`Statement::ways`] to all nodes; other places are those of INSERT … SELECT, and of changes
+/// that read other tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// To home.
@@ -160,4 +162,6 @@ pub struct Statement {
     pub lookups: Vec<Vec<usize>>,
     /// Why rows come home that nodes could not join by themselves, in words for a user.
     pub why: Option<String>,
+    /// The same with some tables' rows where they are: which moves less is seen when it runs.
+    pub ways: Vec<InTurn>,
 }

@@ -195,10 +195,14 @@ fn show_finish(finish: &Finish) -> String {
             });
             write!(out, "\n  combine {}, or: {otherwise}", names.collect::<Vec<_>>().join(", ")).unwrap();
         }
-        Finish::Statement(Statement { text, reads_home, lookups, .. }) => {
+        Finish::Statement(Statement { text, reads_home, lookups, ways, .. }) => {
             write!(out, "\n  finish: {text}{}", if *reads_home { "\n  on home" } else { "" }).unwrap();
             for (n, by) in lookups.iter().enumerate().filter(|(_, by)| !by.is_empty()) {
                 write!(out, "\n  rows {n} are looked up by columns {by:?}").unwrap();
+            }
+            for way in ways {
+                let turns: String = way.turns.iter().map(show_turn).collect();
+                write!(out, "\n  or where less moves:{}", turns.replace('\n', "\n  ")).unwrap();
             }
         }
     }

@@ -7,7 +7,9 @@ mod golden_herd;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use plan::{Change, Context, Finish, Insert, InsertRows, InsertSelect, Made, Piece, Planned, ReferenceWrite, Text};
+use plan::{
+    Change, Context, Finish, InTurn, Insert, InsertRows, InsertSelect, Made, Piece, Planned, ReferenceWrite, Text,
+};
 use sql::ast::AExprKind::*;
 use sql::{NodeEnum, ast, build, names, search};
 
@@ -208,11 +210,15 @@ fn of_plan(plan: &Planned, texts: &mut Vec<String>) {
             }
             Change::Copies(write) => of_reference(write, texts),
         },
-        Planned::InTurn { turns, .. } => turns.iter().flat_map(|t| &t.turns).for_each(|turn| {
-            texts.push(shown(&turn.text));
-            texts.extend(turn.query.iter().filter_map(|q| q.columns.as_ref()).map(shown));
-            of_plan(&turn.plan, texts);
-        }),
+        Planned::InTurn { turns, .. } => turns.iter().for_each(|turns| of_turns(turns, texts)),
+    }
+}
+
+fn of_turns(turns: &InTurn, texts: &mut Vec<String>) {
+    for turn in &turns.turns {
+        texts.push(shown(&turn.text));
+        texts.extend(turn.query.iter().filter_map(|q| q.columns.as_ref()).map(shown));
+        of_plan(&turn.plan, texts);
     }
 }
 
@@ -232,7 +238,10 @@ fn of_finish(finish: &Finish, texts: &mut Vec<String>) {
         Finish::PassOn { .. } => {}
         Finish::Merge(merge) => texts.extend(merge.otherwise.iter().map(shown)),
         Finish::AddUp(add) => texts.push(shown(&add.otherwise)),
-        Finish::Statement(statement) => texts.push(shown(&statement.text)),
+        Finish::Statement(statement) => {
+            texts.push(shown(&statement.text));
+            statement.ways.iter().for_each(|way| of_turns(way, texts));
+        }
     }
 }
 

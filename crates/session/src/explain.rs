@@ -121,15 +121,24 @@ impl Session {
         if let Some(refusal) = compiled.plan.refusal() {
             return Err(refusal.clone().into());
         }
-        let described = plan::explain::describe(&compiled.plan).into_iter();
-        let mut details: Vec<(String, String)> = described.map(|(label, value)| (label.to_string(), value)).collect();
-        details.extend(self.pruned(compiled, request).await?);
-        let mut nodes = Vec::new();
         let options = for_nodes(e);
         // Its parts may be none, or less than it does: home says who may.
         let home = self.epoch.snapshot.home;
         self.explain_node(&options, home, request.sql.to_string()).await?;
-        for (node, statement) in self.node_statements(compiled, request).await? {
+        let way = self.work().way(compiled, request).await?;
+        let described = match way {
+            Some(way) => plan::explain::describe_way(&compiled.plan, way),
+            None => plan::explain::describe(&compiled.plan),
+        };
+        let labelled = described.into_iter().map(|(label, value)| (label.to_string(), value));
+        let mut details: Vec<(String, String)> = labelled.collect();
+        details.extend(self.pruned(compiled, request).await?);
+        let mut nodes = Vec::new();
+        let statements = match way {
+            Some(way) => self.read_statements(way, request),
+            None => self.node_statements(compiled, request).await?,
+        };
+        for (node, statement) in statements {
             nodes.push(self.explain_node(&options, node, statement).await?);
         }
         let mut explained =
@@ -168,6 +177,14 @@ impl Session {
             all.extend(nodes.into_iter().map(|n| (n, sql.clone())));
         }
         Ok(all)
+    }
+
+    /// What each node is asked before the statement, whose rows are not there yet.
+    fn read_statements(&mut self, way: &plan::InTurn, request: &Request<'_>) -> Vec<(i32, String)> {
+        let work = self.work();
+        let reads = way.turns.iter().filter(|turn| turn.query.is_some());
+        let texts = reads.map(|turn| (exec::nodes_of(turn), work.statement_text(&turn.text, request)));
+        texts.flat_map(|(nodes, sql)| nodes.into_iter().map(move |n| (n, sql.clone()))).collect()
     }
 
     async fn explain_node(&mut self, e: &ast::ExplainStmt, node: i32, statement: String) -> Result<NodePlan> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use exec::ExecError;
+use exec::{Broadcast, ExecError};
 use pool::Settings;
 use txn::Cuts;
 use wire::sqlstate;
@@ -25,12 +25,16 @@ pub struct RouterSettings {
 /// What `herd.snapshot` is unless it is set: for what reads repeatably.
 const SNAPSHOT: &str = "repeatable";
 
+/// Whether rows of tables that are not colocated go to all nodes of the largest.
+const BROADCAST: &str = "herd.broadcast";
+
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 15] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 16] = [
     ("herd.two_phase", &[], "on"),
     ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
     ("herd.multiplex", &[], "on"),
+    (BROADCAST, &[], "auto"),
     ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
     ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
     ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
@@ -75,6 +79,15 @@ impl RouterSettings {
             SNAPSHOT => Cuts::Repeatable,
             _ if self.is_on("herd.snapshot") => Cuts::All,
             _ => Cuts::None,
+        }
+    }
+
+    /// Which way queries of tables that are not colocated go.
+    pub fn broadcast(&self) -> Broadcast {
+        match self.get(BROADCAST) {
+            "on" => Broadcast::On,
+            "off" => Broadcast::Off,
+            _ => Broadcast::Auto,
         }
     }
 
@@ -142,7 +155,7 @@ impl RouterSettings {
                 Err(_) => return Err(invalid().hint(&format!("{name} is a number of rows, 0 or more."))),
             },
             idle::IN_TRANSACTION | idle::SESSION => idle::spelled(name, value)?,
-            column_use::WAY if value.eq_ignore_ascii_case("auto") => "auto".to_string(),
+            column_use::WAY | BROADCAST if value.eq_ignore_ascii_case("auto") => "auto".to_string(),
             column_use::FRESHNESS if value.eq_ignore_ascii_case(column_use::STRICT) => column_use::STRICT.to_string(),
             column_use::FRESHNESS | column_use::WAIT => idle::spelled(name, value)?,
             "herd.snapshot" if value.eq_ignore_ascii_case(SNAPSHOT) => SNAPSHOT.to_string(),

@@ -60,6 +60,7 @@ impl Session {
             session: self.bulk.session,
         };
         self.columns = column_use::of(&self.own);
+        self.broadcast = self.own.broadcast();
     }
 
     /// SET and RESET, and SET TRANSACTION with its like. The router's own settings go to no node.

@@ -17,6 +17,7 @@ use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 use txn::Raised;
 
+use crate::query::ways::{self, Ways};
 use crate::request::{Keep, Request};
 use crate::router::bodies;
 use crate::router::described::{Described, PartColumns};
@@ -156,7 +157,8 @@ pub struct Compiled {
     /// Home has said of its finish what it says of the statement.
     pub agrees: OnceCell<()>,
     /// Of statements that run one after the other: each, planned with the types of what those before it return.
-    pub in_turn: OnceCell<Arc<Vec<ReadyTurn>>>,
+    pub in_turn: ReadyTurns,
+    pub ways: Ways,
     keys: Mutex<FastMap<(Option<i32>, u64), StatementKey>>,
     /// Everybody has USAGE of its tables' schemas.
     pub(crate) schemas_are_open: bool,
@@ -171,6 +173,9 @@ pub struct Compiled {
     pub(crate) many: Mutex<FastMap<ManyKey, Option<Arc<Many>>>>,
     looks: OnceLock<Looks>,
 }
+
+/// Statements that run one after the other, once the types of what is kept are known.
+pub type ReadyTurns = OnceCell<Arc<Vec<ReadyTurn>>>;
 
 /// One of several statements that run one after the other.
 pub struct ReadyTurn {
@@ -229,6 +234,7 @@ impl Compiled {
             reads: OnceLock::new(),
             agrees: OnceCell::new(),
             in_turn: OnceCell::new(),
+            ways: Ways::default(),
             keys: Mutex::default(),
         }
     }
@@ -240,7 +246,7 @@ impl Compiled {
 
     /// Bytes it takes while it is kept.
     pub fn weight(&self) -> usize {
-        LEAST + TIMES * self.text.len() + self.template_text.len()
+        LEAST + TIMES * (self.text.len() + ways::len(&self.plan)) + self.template_text.len()
     }
 
     /// A statement with parameters comes again, with others; one without if it came before.

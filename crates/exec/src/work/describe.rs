@@ -80,7 +80,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Descriptions tell the type under a domain. Where a table's rows stand in its place, its columns keep theirs.
-    async fn add_domains(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
+    pub async fn add_domains(&mut self, part: &NodeStatement, fields: &[Field], types: &mut [String]) -> Result<()> {
         let domain = |(i, f): (usize, &Field)| {
             format!(
                 "CASE WHEN pg_catalog.pg_typeof(x.c{i})::pg_catalog.oid OPERATOR(pg_catalog.<>) '{}' \

@@ -11,7 +11,8 @@ use crate::client::{Answer, Client, CopyInput, PENDING_MAX};
 use crate::error::{ExecError, Result};
 use crate::write::sink::Sink;
 
-type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+/// A future whose own type nobody sees.
+pub type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// Who keeps caught rows.
 pub trait Consumer: Send {

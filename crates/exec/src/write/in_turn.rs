@@ -4,20 +4,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use plan::{InTurn, Turn, WithQuery};
-use wire::type_oid::TEXT_ARRAY;
 
 use crate::arrays::{Array, Arrays};
 use crate::budget::Taken;
 use crate::bulk_settings::Bulk;
+use crate::carried::{Carried, Carriers, TEXT};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::render::ARRAY_FORMAT;
-use crate::request::{Bound, Request, bind_tail};
-use crate::router::compiled::{Compiled, ReadyTurn};
+use crate::request::{Bound, Request};
+use crate::router::compiled::{Compiled, ReadyTurn, ReadyTurns};
 use crate::router::described::Described;
 use crate::work::Work;
+use crate::work::describe::not_in_place;
 use crate::work::planned::planned;
 use crate::write::capture::{Consumer, Rows};
 
@@ -29,19 +29,23 @@ impl<C: Client> Work<'_, C> {
     pub async fn in_turn(&mut self, compiled: &Compiled, request: &Request<'_>, all: &InTurn) -> Result<String> {
         let (described, mut bound) = self.described_bound(compiled, request).await?;
         bound.values.truncate(all.parameters);
-        let ready = self.ready(compiled, all, &described).await?;
-        self.travel_made_of(ready.iter().flat_map(|r| r.base_types.iter().map(String::as_str)).collect()).await?;
+        let ready = self.ready(&compiled.in_turn, all, &described).await?;
+        let carriers = self.carriers(&ready).await?;
         self.need_transaction();
         self.bulk = Bulk::default();
-        let mut kept: HashMap<usize, (Vec<Array>, Taken)> = HashMap::new();
+        let mut kept = KeptRows::new();
         let mut tag = String::new();
         for (n, (turn, ready)) in all.turns.iter().zip(ready.iter()).enumerate() {
-            let values = |(number, column): &(usize, usize)| kept.get(number)?.0.get(*column)?.value.clone();
-            let own = own_bound(ready, all, &bound, values);
-            let parameters = (!ready.params.is_empty() || !request.is_simple()).then_some(&own);
+            let mut own = own_bound(ready, all, &bound, &kept);
+            if turn.query.is_some() {
+                own = own.for_columns(carriers[n].formats());
+            }
+            let said = !ready.params.is_empty() || !request.is_simple() || !own.result_formats.is_empty();
+            let parameters = said.then_some(&own);
             let done = match &turn.query {
                 Some(query) => {
-                    let mut rows = Kept::new(self, if query.unnamed { 0 } else { ready.types.len() });
+                    let (arrays, taken) = (Arrays::new(&carriers[n]), self.memory.nothing());
+                    let mut rows = Kept { arrays, unnamed: query.unnamed, taken };
                     let inner = Request::bound(&ready.compiled.text, parameters);
                     let done = self.write_into(&ready.compiled, &inner, Rows::Kept(&mut rows)).await;
                     if !query.unnamed {
@@ -56,7 +60,17 @@ impl<C: Client> Work<'_, C> {
         Ok(tag)
     }
 
-    async fn itself(
+    /// How the rows of each travel.
+    pub async fn carriers(&mut self, ready: &[ReadyTurn]) -> Result<Vec<Carriers>> {
+        let mut carriers = Vec::with_capacity(ready.len());
+        for r in ready {
+            carriers.push(self.carry(r.base_types.iter().map(String::as_str)).await?);
+        }
+        Ok(carriers)
+    }
+
+    /// The last of them, over the rows of those before: what the client is told.
+    pub async fn itself(
         &mut self,
         ready: &ReadyTurn,
         request: &Request<'_>,
@@ -64,11 +78,7 @@ impl<C: Client> Work<'_, C> {
         bound: &Bound,
         own: Option<&Bound>,
     ) -> Result<String> {
-        let with_formats = own.map(|own| {
-            let mut own = Bound { result_formats: bound.result_formats.clone(), ..own.clone() };
-            own.tail = bind_tail(&own);
-            own
-        });
+        let with_formats = own.map(|own| own.for_columns(bound.result_formats.to_vec()));
         if with_formats.is_some() {
             self.describe_to_client(request, described);
         }
@@ -80,8 +90,13 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The statements planned with the types of what each returns; home is asked once.
-    async fn ready(&mut self, compiled: &Compiled, all: &InTurn, described: &Described) -> Result<Arc<Vec<ReadyTurn>>> {
-        if let Some(ready) = compiled.in_turn.get() {
+    pub async fn ready(
+        &mut self,
+        known: &ReadyTurns,
+        all: &InTurn,
+        described: &Described,
+    ) -> Result<Arc<Vec<ReadyTurn>>> {
+        if let Some(ready) = known.get() {
             return Ok(ready.clone());
         }
         let mut ready: Vec<ReadyTurn> = vec![];
@@ -90,7 +105,7 @@ impl<C: Client> Work<'_, C> {
             ready.push(one);
         }
         let ready = Arc::new(ready);
-        let _ = compiled.in_turn.set(ready.clone());
+        let _ = known.set(ready.clone());
         Ok(ready)
     }
 
@@ -106,7 +121,7 @@ impl<C: Client> Work<'_, C> {
             known.cloned().unwrap_or_else(|| "pg_catalog.text".into())
         };
         let (text, params) = InTurn::numbered(&turn.text, &type_of);
-        let oids: Vec<u32> = params.iter().map(|n| type_of_parameter(*n, all, described)).collect();
+        let oids: Vec<u32> = params.iter().map(|n| type_of_parameter(*n, all, described, before)).collect();
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("an empty statement"))?;
         let compiled = planned(self.epoch, tree, &text, &all.search_path, &all.temporary, &oids).await?;
         let own = self.described(&compiled, &oids).await?;
@@ -116,7 +131,7 @@ impl<C: Client> Work<'_, C> {
                 let fields = own.fields.clone().unwrap_or_default();
                 types = self.type_names(&fields).await?;
                 base_types.clone_from(&types);
-                self.own_types(query, &type_of, (all, described), &fields, &mut types).await?;
+                self.own_types(query, &type_of, (all, described, before), &fields, &mut types).await?;
             }
             Some(_) => {}
             None => {
@@ -134,7 +149,7 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         query: &WithQuery,
         type_of: &(dyn Fn(usize, usize) -> String + Sync),
-        (all, described): (&InTurn, &Described),
+        (all, described, before): (&InTurn, &Described, &[ReadyTurn]),
         fields: &[wire::backend::Field],
         types: &mut [String],
     ) -> Result<()> {
@@ -145,33 +160,46 @@ impl<C: Client> Work<'_, C> {
         }
         let Some(columns) = &query.columns else { return Ok(()) };
         let (sql, params) = InTurn::numbered(columns, type_of);
-        if self.epoch.snapshot.own_collations || sql.contains("COLLATE") {
-            let oids = params.iter().map(|n| type_of_parameter(*n, all, described)).collect();
+        let collated = self.epoch.snapshot.own_collations || sql.contains("COLLATE");
+        if collated || query.domains {
+            let oids = params.iter().map(|n| type_of_parameter(*n, all, described, before)).collect();
             let values = vec![None; params.len()];
             let asked = crate::render::NodeStatement { sql, types: oids, formats: vec![], values, once: true };
-            self.add_collations(&asked, fields, types).await.map_err(crate::work::describe::not_in_place)?;
+            if query.domains {
+                self.add_domains(&asked, fields, types).await?;
+            }
+            if collated {
+                self.add_collations(&asked, fields, types).await.map_err(not_in_place)?;
+            }
         }
         Ok(())
     }
 }
 
-fn type_of_parameter(n: usize, all: &InTurn, described: &Described) -> u32 {
-    match n > all.parameters {
-        true => TEXT_ARRAY,
-        false => described.params.get(n.wrapping_sub(1)).copied().unwrap_or(0),
+/// `before`: those that have run by then.
+fn type_of_parameter(n: usize, all: &InTurn, described: &Described, before: &[ReadyTurn]) -> u32 {
+    if n <= all.parameters {
+        return described.params.get(n.wrapping_sub(1)).copied().unwrap_or(0);
     }
+    let base_type = all
+        .rows
+        .get(n - all.parameters - 1)
+        .and_then(|(number, column)| before.iter().find(|r| r.number == Some(*number))?.base_types.get(*column));
+    base_type.map_or(TEXT, |t| Carried::of(t)).array
 }
 
 /// What one of the statements names of the parameters.
-fn own_bound(ready: &ReadyTurn, all: &InTurn, bound: &Bound, kept: impl Fn(&(usize, usize)) -> Option<Bytes>) -> Bound {
+pub fn own_bound(ready: &ReadyTurn, all: &InTurn, bound: &Bound, kept: &KeptRows) -> Bound {
+    let kept = |(number, column): &(usize, usize)| kept.get(number)?.0.get(*column);
     let mut own = Bound::default();
     let (mut types, mut formats) = (vec![], vec![]);
     for n in &ready.params {
         match all.rows.get(n.wrapping_sub(all.parameters + 1)) {
             Some(column) if *n > all.parameters => {
-                types.push(TEXT_ARRAY);
+                let array = kept(column);
+                types.push(array.map_or(TEXT, |a| a.carried).array);
                 formats.push(ARRAY_FORMAT);
-                own.values.push(kept(column));
+                own.values.push(array.and_then(|a| a.value.clone()));
             }
             _ => {
                 let at = n.wrapping_sub(1);
@@ -182,7 +210,6 @@ fn own_bound(ready: &ReadyTurn, all: &InTurn, bound: &Bound, kept: impl Fn(&(usi
         }
     }
     (own.types, own.formats) = (types.into(), formats.into_iter().collect());
-    own.tail = bind_tail(&own);
     own
 }
 
@@ -194,23 +221,20 @@ fn settled(e: ExecError) -> ExecError {
     }
 }
 
+/// Rows of a query by its number, and the memory they take.
+pub type KeptRows = HashMap<usize, (Vec<Array>, Taken)>;
+
 /// Rows that wait for who names them.
 struct Kept {
     arrays: Arrays,
-    /// 0: nobody does.
-    width: usize,
+    /// Nobody does.
+    unnamed: bool,
     taken: Taken,
-}
-
-impl Kept {
-    fn new<C: Client>(work: &Work<'_, C>, width: usize) -> Self {
-        Kept { arrays: Arrays::of_text(width), width, taken: work.memory.nothing() }
-    }
 }
 
 impl Consumer for Kept {
     fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
-        if self.width == 0 {
+        if self.unnamed {
             return Ok(());
         }
         self.arrays.push(values)?;

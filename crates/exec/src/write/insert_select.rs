@@ -33,6 +33,8 @@ macro_rules! caught {
             sequences: $work.sequences.as_deref_mut(),
             uses: $work.uses.clone(),
             now: $work.now.clone(),
+            columns: $work.columns,
+            broadcast: $work.broadcast,
             ..Work::plain(
                 $work.herd,
                 $work.epoch,
@@ -89,7 +91,7 @@ impl<C: Client> Work<'_, C> {
         let can = self.herd.pools.size() > 1 && !i.source_locks && !i.reads_temporary;
         let beside = can && self.may_read_beside().await?;
         let batching = self.bulk.batching(commits, i.upsert);
-        let carriers = self.carriers_of(i, batching.is_some()).await?;
+        let carriers = self.carriers_into(&i.relation, &i.columns, batching.is_some()).await?;
         let source = self.source(i, &bound.types).await?;
         // COPY looks at no policies, and goes into no view.
         let copies = !i.relation.row_security && i.relation.through.is_none();
@@ -136,14 +138,19 @@ impl<C: Client> Work<'_, C> {
         Ok(format!("INSERT 0 {count}"))
     }
 
-    /// How its rows travel, where they can't as text.
-    async fn carriers_of(&mut self, i: &InsertSelect, in_batches: bool) -> Result<Option<Carriers>> {
-        let types: Vec<&str> = i.columns.iter().map(|c| i.relation.columns[*c].type_name.as_str()).collect();
+    /// How rows for these columns travel, where they can't as text.
+    pub(super) async fn carriers_into(
+        &mut self,
+        relation: &Relation,
+        columns: &[usize],
+        in_batches: bool,
+    ) -> Result<Option<Carriers>> {
+        let types: Vec<&str> = columns.iter().map(|c| relation.columns[*c].type_name.as_str()).collect();
         let Err(refused) = self.travel_made_of(types.clone()).await else { return Ok(None) };
         let carriers = self.carry(types).await?;
         // The router reads keys as text, and keeps batches as text.
-        let key = i.relation.distribution().map_or(&[][..], |d| &d.key);
-        let is_read = i.columns.iter().zip(carriers.iter()).any(|(c, carried)| key.contains(c) && !carried.is_text());
+        let key = relation.distribution().map_or(&[][..], |d| &d.key);
+        let is_read = columns.iter().zip(carriers.iter()).any(|(c, carried)| key.contains(c) && !carried.is_text());
         match is_read || in_batches {
             true => Err(refused),
             false => Ok(Some(carriers)),

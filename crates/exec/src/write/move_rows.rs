@@ -8,10 +8,11 @@ use catalog::NodeId;
 use plan::MoveRows;
 use wire::backend;
 
+use crate::carried::Carriers;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::render::{Child, Fill};
-use crate::request::Request;
+use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::write::sink::{Sink, SinkKind};
@@ -26,23 +27,27 @@ impl<C: Client> Work<'_, C> {
         nodes: &BTreeSet<NodeId>,
         children: Vec<Child>,
     ) -> Result<String> {
-        let (described, mut bound) = self.described_bound(compiled, request).await?;
-        self.travel_made_of(m.columns.iter().map(|c| m.relation.columns[*c].type_name.as_str()).collect()).await?;
+        let (described, bound) = self.described_bound(compiled, request).await?;
+        let carriers = self.carriers_into(&m.relation, &m.columns, false).await?;
         self.may_move(m).await?;
-        // Rows between nodes are text, whatever the client wants of RETURNING.
-        bound.result_formats.clear();
+        // Rows go as they travel, whatever the client wants of RETURNING.
+        let read = Bound::default().for_columns(carriers.as_ref().map_or(vec![], Carriers::formats));
         self.need_transaction();
         // Who waits for a row that is deleted passes over it, and does not find it where it is inserted: nobody may wait for one.
         let shards = m.relation.distribution().map(|d| d.group.shards.as_slice()).unwrap_or_default();
         self.stop_writers(&m.relation, shards.iter().map(|s| s.node).collect()).await?;
         let delete = Fill { children, ..Fill::new(&bound, &self.now) }.statement([&m.delete.text]);
         let texts: Vec<_> = nodes.iter().map(|n| (*n, delete.clone())).collect();
-        let lanes = self.write(&texts, &Request::simple(&delete.sql)).await?;
+        let said = (!read.result_formats.is_empty()).then_some(&read);
+        let lanes = self.write(&texts, &Request::bound(&delete.sql, said)).await?;
         let answers = self.read_answers(lanes, false).await?;
         let returning = !m.insert.tail.is_empty();
         let kind = SinkKind::insert(&m.insert, returning, &bound, &self.now);
         let mut sink =
             Sink::open(self, m.relation.clone(), m.columns.clone(), kind, request.result_formats(), None).await?;
+        if let Some(carriers) = &carriers {
+            sink.carry(carriers);
+        }
         for row in answers.iter().flat_map(|a| a.rows.iter()) {
             let sent = match backend::parse_data_row(&row[wire::frame::HEADER_LEN..]) {
                 Ok(values) => sink.row(&values).await,

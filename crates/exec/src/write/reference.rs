@@ -7,6 +7,7 @@ use plan::{InsertSelect, ReferenceWrite, Text};
 use wire::{backend, sqlstate, type_oid};
 
 use crate::arrays::{Array, Arrays};
+use crate::carried::Carriers;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::render::{self, Child, Fill, NodeStatement, Source};
@@ -101,22 +102,29 @@ impl<C: Client> Work<'_, C> {
         described: &crate::router::described::Described,
         others: BTreeSet<NodeId>,
     ) -> Result<u64> {
+        let types = || w.relation.columns.iter().map(|c| c.type_name.as_str());
+        let carriers = match others.is_empty() {
+            true => Carriers::text(w.relation.columns.len()),
+            false => self.carry(types()).await?,
+        };
         if !others.is_empty() {
-            self.travel_made_of(w.relation.columns.iter().map(|c| c.type_name.as_str()).collect()).await?;
             self.need_transaction();
         }
         let home = BTreeSet::from([self.home()]);
         let insert = Fill::new(bound, &self.now).statement([by_rows]);
-        let mut lanes = self.ask_part(&home, &insert, &[], Keep::No).await?;
+        let formats = carriers.formats();
+        let mut lanes = self.ask_part(&home, &insert, &formats, Keep::No).await?;
         lanes.iter_mut().for_each(|p| p.wrote = true);
-        let written = self.read_written(&mut lanes, &w.relation).await;
+        let written = self.read_written(&mut lanes, &carriers).await;
         self.abandon(lanes).await;
         let (count, values) = written?.pop().unwrap_or_default();
         if !others.is_empty() {
             let copy = copies(&w.relation, &values);
             let texts: Vec<_> = others.iter().map(|n| (*n, copy.clone())).collect();
-            let mut lanes = self.write(&texts, &Request::simple(&copy.sql)).await?;
-            let written = self.read_written(&mut lanes, &w.relation).await;
+            let read = Bound::default().for_columns(if w.relation.triggers { formats } else { vec![] });
+            let request = Request::bound(&copy.sql, (!read.result_formats.is_empty()).then_some(&read));
+            let mut lanes = self.write(&texts, &request).await?;
+            let written = self.read_written(&mut lanes, &carriers).await;
             lanes.iter_mut().for_each(|p| p.lane.said.forget());
             self.abandon(lanes).await;
             // Triggers have changed finished rows once more.
@@ -125,7 +133,7 @@ impl<C: Client> Work<'_, C> {
             }
         }
         if let Some(returned) = &w.returned {
-            let types = w.relation.columns.iter().map(|c| c.type_name.clone()).collect();
+            let types = types().map(str::to_string).collect();
             let children = vec![Child { source: Source::Arrays(values), types, names: None }];
             let all = Fill { children, ..Fill::new(bound, &self.now) }.statement([returned]);
             let lanes = self.ask_part(&home, &all, request.result_formats(), Keep::No).await?;
@@ -136,12 +144,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// How many rows each lane has written, and their columns where it was asked for them.
-    async fn read_written(&mut self, lanes: &mut [Participant], relation: &Relation) -> Result<Vec<(u64, Vec<Array>)>> {
+    async fn read_written(&mut self, lanes: &mut [Participant], carriers: &Carriers) -> Result<Vec<(u64, Vec<Array>)>> {
         let (mut written, mut failure) = (vec![], None);
         for p in lanes {
             match self.read_answer(p, false).await {
                 Ok(answer) => {
-                    let mut arrays = Arrays::of_text(relation.columns.len());
+                    let mut arrays = Arrays::new(carriers);
                     for row in answer.rows.iter() {
                         arrays.push(&backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?)?;
                     }

@@ -152,7 +152,7 @@ impl Made {
                         }
                     };
                     made.known.insert(i, types.clone());
-                    Some(WithQuery { number: i, name: cte.ctename.clone(), unnamed, types, columns })
+                    Some(WithQuery { number: i, name: cte.ctename.clone(), unnamed, types, columns, domains: false })
                 }
             };
             made.statements.push((WithQueryOf { query, needs, number: i }, statement));
@@ -278,23 +278,27 @@ impl Kept {
 
     /// `first`: how many parameters there are before.
     fn rows(&self, cte: &CommonTableExpr, number: usize, first: usize) -> Result<Node> {
-        let arrays: Vec<_> = (0..self.names.len())
-            .map(|i| format!("pg_catalog.unnest(${}::pg_catalog.text[])", first + i + 1))
-            .collect();
-        let names: Vec<_> = (0..self.names.len()).map(|i| format!("v{i}")).collect();
-        let text = format!("SELECT 1 FROM ROWS FROM ({}) AS x ({})", arrays.join(", "), names.join(", "));
-        let failed = || Refusal::bare("internal: rows could not be put in the place of a WITH query");
-        let Some(NodeEnum::SelectStmt(mut select)) = sql::parse(&text, true)?.pop() else { return Err(failed()) };
-        select.target_list = (self.names.iter().enumerate())
-            .map(|(i, name)| build::target(text::cast(build::column(&["x", &format!("v{i}")]), number, i), Some(name)))
-            .collect();
+        let select = kept_rows(&self.names, number, first)?;
         Ok(build::node(NodeEnum::CommonTableExpr(Box::new(CommonTableExpr {
             ctename: cte.ctename.clone(),
             aliascolnames: cte.aliascolnames.clone(),
             ctematerialized: cte.ctematerialized,
-            ctequery: Some(Box::new(build::node(NodeEnum::SelectStmt(select)))),
+            ctequery: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(select))))),
             location: -1,
             ..Default::default()
         }))))
     }
+}
+
+/// A query of the rows that are kept of query `number`: its columns are parameters behind the first ones.
+pub(crate) fn kept_rows(names: &[String], number: usize, first: usize) -> Result<ast::SelectStmt> {
+    let arrays: Vec<_> = (0..names.len()).map(|i| format!("pg_catalog.unnest(${})", first + i + 1)).collect();
+    let own: Vec<_> = (0..names.len()).map(|i| format!("v{i}")).collect();
+    let text = format!("SELECT 1 FROM ROWS FROM ({}) AS x ({})", arrays.join(", "), own.join(", "));
+    let failed = || Refusal::bare("internal: rows could not be put in the place of a WITH query");
+    let Some(NodeEnum::SelectStmt(mut select)) = sql::parse(&text, true)?.pop() else { return Err(failed()) };
+    select.target_list = (names.iter().zip(&own).enumerate())
+        .map(|(i, (name, own))| build::target(text::cast(build::column(&["x", own]), number, i), Some(name)))
+        .collect();
+    Ok(*select)
 }

@@ -188,6 +188,10 @@ impl Session {
         columns: Vec<(u32, String)>,
         limits: exec::Limits,
     ) -> Result<std::result::Result<Running<'p>, &'static str>> {
+        if !self.all_may_come() {
+            let types = signature.parameters.iter().map(|(_, name)| name.as_str()).collect();
+            self.work().travel_made_of(types).await?;
+        }
         let types = self.types(program).await?;
         let mut first = Vec::with_capacity(program.variables.len());
         for (at, variable) in program.variables.iter().enumerate() {

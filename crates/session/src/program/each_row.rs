@@ -81,6 +81,7 @@ impl Session {
         let types: &[u32] = bound.map_or(&[], |b| &b.types);
         let fields = self.work().describe_text(sql, types).await?.fields.unwrap_or_default();
         let Some(places) = places(&select.target_list, fields.len()) else { return Err(refusal) };
+        self.may_come(&fields).await?;
         let (mut ready, mut arguments) = (Vec::with_capacity(calls.len()), vec![]);
         for (call, program) in calls.iter().zip(programs) {
             let signature = match self.signature(call.routine.oid).await? {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use exec::{Bound, ExecError, bind_tail};
 use sql::NodeEnum;
 use sql::program::{Expression, Query, Target, conditions};
+use wire::backend::Field;
 use wire::{backend, frame, sqlstate};
 
 use super::{Held, Rows, Running, Text, Value};
@@ -85,8 +86,6 @@ impl Session {
             )
             .hint("Set search_path before, or name tables with their schemas."));
         }
-        // Values come here and go back as text, of types that nobody looks at.
-        self.work().travel_whole(std::iter::once("any"))?;
         let types: Vec<u32> = values.iter().map(|v| v.oid).collect();
         let key = (text.to_string(), types.clone());
         let fields = match running.fields.get(&key) {
@@ -97,11 +96,27 @@ impl Session {
                 fields
             }
         };
+        self.may_come(&fields).await?;
         let mut bound = Bound { types: types.into(), ..Bound::default() };
         bound.values = values.into_iter().map(|v| v.text).collect();
         bound.tail = bind_tail(&bound);
         let rows = self.nested(tree, text, &bound).await?;
         Ok(Rows { fields, ..rows })
+    }
+
+    /// Values come here and go back as text: what that would change is refused.
+    pub(super) async fn may_come(&mut self, fields: &[Field]) -> Result<()> {
+        if fields.is_empty() || self.all_may_come() {
+            return Ok(());
+        }
+        let mut work = self.work();
+        let types = work.type_names(fields).await?;
+        work.travel_made_of(types.iter().map(String::as_str).collect()).await
+    }
+
+    /// Values of any type.
+    pub(super) fn all_may_come(&mut self) -> bool {
+        self.work().travel_whole(std::iter::once("any")).is_ok()
     }
 
     /// Runs a statement inside of another.

@@ -1,0 +1,234 @@
+//! A query whose tables' rows could all come home, or all but some to the nodes of those: which moves less. Nodes' planners say how many
+//! rows they expect. How the ways run is not known here (`query/sent.rs`, `query/finish.rs`).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catalog::NodeId;
+use parking_lot::Mutex;
+use plan::{Finish, InTurn, Part, Piece, Planned, Statement, Text, Turn};
+use txn::Cuts;
+use wire::{backend, frame};
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::render::{Fill, NodeStatement};
+use crate::request::{Bound, Keep, Request};
+use crate::router::compiled::{Compiled, ReadyTurns};
+use crate::work::Work;
+use crate::write::capture::Boxed;
+
+/// Bytes of rows below which it does not matter; of tables that were never analysed planners expect ten pages a shard.
+const LEAST: f64 = 4_000_000.0;
+/// Bytes of rows that are sent to each node at most. They wait in the router.
+const MOST: f64 = 64_000_000.0;
+/// How many times of what they were expected to be.
+const SLACK: usize = 2;
+/// How much less must move for another way than home.
+const TIMES: f64 = 2.0;
+/// How long what planners have said counts.
+const KNOWN: Duration = Duration::from_secs(60);
+/// What a value takes besides its width.
+const VALUE: f64 = 4.0;
+
+/// Which way queries of tables that are not colocated go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Broadcast {
+    /// That by which less moves.
+    #[default]
+    Auto,
+    /// Rows go to the nodes of the largest table, where they may.
+    On,
+    /// All rows come home.
+    Off,
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Runs it the other way where less moves; `None`: it does not, or more came than was expected, and nothing was told.
+    pub fn other_way<'w>(
+        &'w mut self,
+        compiled: &'w Compiled,
+        request: &'w Request<'w>,
+        statement: &'w Statement,
+        parts: &'w [&'w Part],
+    ) -> Boxed<'w, Result<Option<String>>> {
+        // It runs queries inside of a query, whose future has this one in it.
+        Box::pin(self.if_less_moves(compiled, request, statement, parts))
+    }
+
+    async fn if_less_moves(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        statement: &Statement,
+        parts: &[&Part],
+    ) -> Result<Option<String>> {
+        let Some(way) = self.chosen(compiled, request, statement, parts).await? else { return Ok(None) };
+        let (Some(turns), ready) = (statement.ways.get(way), compiled.ways.ready(way)) else { return Ok(None) };
+        let limit = SLACK * MOST as usize;
+        let done = self.read_in_turn(compiled, request, (turns, &ready), limit).await?;
+        if done.is_none() {
+            compiled.ways.choose(self.broadcast, None);
+        }
+        Ok(done)
+    }
+
+    /// The way that a query goes, if it is not that home gets all rows.
+    pub async fn way<'p>(&mut self, compiled: &'p Compiled, request: &Request<'_>) -> Result<Option<&'p InTurn>> {
+        let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = &compiled.plan else { return Ok(None) };
+        let parts = plan::explain::parts(&compiled.plan);
+        let chosen = self.chosen(compiled, request, statement, &parts).await?;
+        Ok(chosen.and_then(|way| statement.ways.get(way)))
+    }
+
+    async fn chosen(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        statement: &Statement,
+        parts: &[&Part],
+    ) -> Result<Option<usize>> {
+        let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
+        if statement.ways.is_empty() || timed || self.broadcast == Broadcast::Off {
+            return Ok(None);
+        }
+        if let Some(chosen) = compiled.ways.chosen(self.broadcast) {
+            return Ok(chosen);
+        }
+        let described = self.described(compiled, request.types()).await?;
+        let bound = described.parameters(request);
+        let chosen = self.choose(compiled, request, statement, parts, &bound).await?;
+        compiled.ways.choose(self.broadcast, chosen);
+        Ok(chosen)
+    }
+
+    async fn choose(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        statement: &Statement,
+        parts: &[&Part],
+        bound: &Bound,
+    ) -> Result<Option<usize>> {
+        let mut known: HashMap<&Text, f64> = HashMap::new();
+        let mut home = 0.0;
+        for part in parts {
+            let nodes = self.part_nodes(compiled, request, part).await?;
+            home += self.expected(&part.text, &nodes, bound, &mut known).await?;
+        }
+        let described = self.described(compiled, request.types()).await?;
+        let agrees =
+            !statement.as_described || self.agrees(compiled, request, parts, &statement.text, &described).await.is_ok();
+        let most = match self.broadcast {
+            Broadcast::On => f64::INFINITY,
+            // What home can't make of rows, nodes may make of a table.
+            _ if !agrees => f64::INFINITY,
+            _ if home < LEAST => return Ok(None),
+            _ => home / TIMES,
+        };
+        let nodes = self.epoch.snapshot.nodes.len();
+        let mut best = (most, None);
+        for (i, way) in statement.ways.iter().enumerate() {
+            let mut sent = 0.0;
+            for turn in reads(way) {
+                sent += self.expected(&turn.text, &nodes_of(turn), bound, &mut known).await?;
+            }
+            if sent <= MOST && sent * nodes as f64 <= best.0 {
+                best = (sent * nodes as f64, Some(i));
+            }
+        }
+        Ok(best.1)
+    }
+
+    /// Bytes of a part's rows from all of these nodes, as one of them expects it.
+    async fn expected<'t>(
+        &mut self,
+        text: &'t Text,
+        nodes: &BTreeSet<NodeId>,
+        bound: &Bound,
+        known: &mut HashMap<&'t Text, f64>,
+    ) -> Result<f64> {
+        if let Some(known) = known.get(text) {
+            return Ok(*known);
+        }
+        let statement = Fill::new(bound, &self.now).statement([text]);
+        let statement = NodeStatement { sql: format!("EXPLAIN {}", statement.sql), once: true, ..statement };
+        let one: BTreeSet<NodeId> = nodes.first().copied().into_iter().collect();
+        let lanes = self.ask_part(&one, &statement, &[], Keep::No).await?;
+        let answers = self.read_answers(lanes, false).await?;
+        let mut bytes = f64::INFINITY;
+        if let Some(row) = answers.iter().flat_map(|a| a.rows.iter()).next()
+            && let Some(Some(line)) = backend::parse_data_row(&row[frame::HEADER_LEN..])?.first()
+            && let Some((rows, width)) = estimate(&String::from_utf8_lossy(line))
+        {
+            bytes = nodes.len() as f64 * rows * (width + VALUE);
+        }
+        known.insert(text, bytes);
+        Ok(bytes)
+    }
+}
+
+/// What is read before it.
+fn reads(way: &InTurn) -> impl Iterator<Item = &Turn> {
+    way.turns.iter().filter(|turn| turn.query.is_some())
+}
+
+/// Where the tables' shards are that it reads.
+pub fn nodes_of(turn: &Turn) -> BTreeSet<NodeId> {
+    let tables = turn.plan.whole().tables.iter().filter_map(|t| t.relation.distribution());
+    tables.flat_map(|d| d.group.shards.iter().map(|s| s.node)).collect()
+}
+
+/// How long the texts of a plan's ways are.
+pub fn len(plan: &Planned) -> usize {
+    let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = plan else { return 0 };
+    let texts = statement.ways.iter().flat_map(|way| &way.turns).flat_map(|turn| turn.text.pieces());
+    texts.map(|piece| if let Piece::Sql(sql) = piece { sql.len() } else { 0 }).sum()
+}
+
+/// Rows and their width by the first line of a plan: `… (cost=0.00..1.01 rows=1 width=4)`.
+fn estimate(line: &str) -> Option<(f64, f64)> {
+    let number = |name: &str| {
+        let behind = line.rsplit_once(name)?.1;
+        behind.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    Some((number("rows=")?, number("width=")?))
+}
+
+/// What is known of the ways of a statement that was compiled.
+#[derive(Default)]
+pub struct Ways {
+    /// By what the session has set.
+    chosen: Mutex<HashMap<Broadcast, (Option<usize>, Instant)>>,
+    /// Each, planned with the types of what is read.
+    ready: Mutex<HashMap<usize, Arc<ReadyTurns>>>,
+}
+
+impl Ways {
+    /// What was chosen, if that is not long ago.
+    fn chosen(&self, set: Broadcast) -> Option<Option<usize>> {
+        let chosen = self.chosen.lock().get(&set).copied();
+        chosen.filter(|(_, at)| at.elapsed() < KNOWN).map(|(way, _)| way)
+    }
+
+    fn choose(&self, set: Broadcast, way: Option<usize>) {
+        self.chosen.lock().insert(set, (way, Instant::now()));
+    }
+
+    fn ready(&self, way: usize) -> Arc<ReadyTurns> {
+        self.ready.lock().entry(way).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_plan_says_how_many_rows_there_are() {
+        let line = "Hash Join  (cost=1.04..28.00 rows=12034 width=72)";
+        assert_eq!(estimate(line), Some((12034.0, 72.0)));
+        assert_eq!(estimate("Result"), None);
+    }
+}

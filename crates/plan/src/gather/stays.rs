@@ -1,0 +1,169 @@
+//! A query whose tables' rows could all come home, the other way round: one table, and what is colocated with it, stays where it is; what
+//! is needed of the others is read before, and goes with the query to the nodes. Those answer it as if the rows were constants, and
+//! may add up what they have.
+//!
+//! Which of the ways moves least is not known here: there is one for each table that may stay, and whoever runs the query knows how large
+//! they are.
+
+use std::collections::{BTreeSet, HashMap};
+
+use sql::ast;
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, search};
+
+use super::{Filters, Gather, Lookups, Used};
+use crate::compose::Composer;
+use crate::in_turn::parts::kept_rows;
+use crate::in_turn::{self, InTurn, Turn, WithQuery};
+use crate::levels::{Analysis, From};
+use crate::text::{self, Piece, Text};
+use crate::tree::Part;
+use crate::{Context, Result, Steps, select};
+use wire::type_oid::TEXT_ARRAY;
+
+/// How many tables are tried.
+const TRIED_MAX: usize = 4;
+/// What they may take of planning, all together.
+const STEPS_MAX: u32 = Steps::SHORT / 2;
+
+/// The ways there are, each as statements one after the other that only read.
+pub fn ways<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize) -> Vec<InTurn> {
+    match a.cx.steps {
+        Some(steps) => steps.aside(STEPS_MAX, || all(a, query, level)).unwrap_or_default(),
+        None => all(a, query, level),
+    }
+}
+
+fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize) -> Vec<InTurn> {
+    let unsteady = a.levels.iter().any(|l| l.volatile || l.locking) || a.needs_home.is_some();
+    // Named by itself, a partition by time is a table of its own, with rows of the whole one.
+    let in_parts = a.uses.iter().any(|u| u.relation.distribution().is_some_and(|d| d.is_part));
+    if unsteady || in_parts || a.cx.snapshot.nodes.len() < 2 || a.uses.len() < 2 {
+        return vec![];
+    }
+    let mut tried: Vec<BTreeSet<usize>> = vec![];
+    for u in a.levels.iter().flat_map(|l| l.from.iter().flat_map(direct)) {
+        let stays = beside(a, u);
+        if stays.len() < a.uses.len() && !tried.contains(&stays) && tried.len() < TRIED_MAX {
+            tried.push(stays);
+        }
+    }
+    tried.into_iter().filter_map(|stays| way(a, query, level, stays)).collect()
+}
+
+fn direct(from: &From) -> Vec<usize> {
+    match from {
+        From::Use(u) => vec![*u],
+        From::Join { left, right, .. } => [direct(left), direct(right)].concat(),
+        _ => vec![],
+    }
+}
+
+/// The uses of tables whose rows are on the nodes of those that the statement joins them with.
+fn beside(a: &Analysis, u: usize) -> BTreeSet<usize> {
+    let group = |u: usize| a.uses[u].relation.distribution().map(|d| d.group.id);
+    let joined = |v: usize| {
+        let places = [a.uses[u].classes, a.uses[v].classes];
+        places.iter().any(|place| a.same_vars(&a.uses[u].key, &a.uses[v].key, *place))
+    };
+    (0..a.uses.len()).filter(|v| *v == u || group(u) == group(*v) && joined(*v)).collect()
+}
+
+fn way<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, stays: BTreeSet<usize>) -> Option<InTurn> {
+    // Nobody may see two states of a table: that of its own rows, and that of what was read before.
+    let oids: BTreeSet<_> = stays.iter().map(|u| a.uses[*u].relation.oid).collect();
+    if (0..a.uses.len()).any(|u| !stays.contains(&u) && oids.contains(&a.uses[u].relation.oid)) {
+        return None;
+    }
+    let used = Used::of(a, query).filter(|used| !used.has_rows())?;
+    let mut composer = Composer::new(a);
+    let (filters, lookups) = (Filters::of(a, query), Lookups::of(a, query));
+    composer.gather = Some(Gather { used, filters, lookups, by: vec![], tables: vec![], stays });
+    let out = composer.taken(query, level).ok().filter(|_| !composer.uses_home && !composer.parts.is_empty())?;
+    let mut out = NodeEnum::SelectStmt(Box::new(out));
+    let gather = composer.gather.as_ref()?;
+    if gather.by.iter().any(|by| !by.is_empty()) {
+        // Rows that were sent have no index: home makes one for rows that are looked up one by one.
+        return None;
+    }
+    gather.used.rename(&mut out);
+    let mut parameters = 0;
+    search::each(query, |n| {
+        if let NodeEnum::ParamRef(p) = n {
+            parameters = parameters.max(usize::try_from(p.number).unwrap_or(0));
+        }
+    });
+    let mut places = Places { types: &composer.types, first: HashMap::new(), rows: vec![], parameters, failed: false };
+    walk::below_mut(&mut out, &mut places);
+    let rows = (!places.failed).then_some(places.rows)?;
+    let text = a.cx.text(out).ok()?;
+    let reads = composer.parts.into_iter().zip(composer.types).enumerate();
+    let mut turns: Vec<Turn> = reads.map(|(n, (part, types))| read(n, part, types?, a.cx)).collect::<Option<_>>()?;
+    let of_text = |_, _| "pg_catalog.text".to_string();
+    let mut types = a.cx.parameters.iter().copied().take(parameters).collect::<Vec<_>>();
+    types.resize(parameters, 0);
+    types.resize(parameters + rows.len(), TEXT_ARRAY);
+    let cx = Context { parameters: &types, ..names(a.cx) };
+    turns.push(Turn { query: None, plan: itself(&text, &of_text, &cx).ok().flatten()?, text });
+    let (search_path, temporary) = (a.cx.search_path.to_vec(), a.cx.temporary.to_vec());
+    Some(InTurn { turns, parameters, rows, search_path, temporary })
+}
+
+/// What names mean, before planning.
+fn names<'a>(cx: &Context<'a>) -> Context<'a> {
+    Context { steps: cx.steps, ..Context::new(cx.snapshot, cx.search_path, cx.temporary) }
+}
+
+/// The plan of the query over rows that were read; `None`: nodes can't answer that, either.
+fn itself(text: &Text, type_of: &dyn Fn(usize, usize) -> String, cx: &Context) -> Result<Option<crate::Planned>> {
+    let sql = in_turn::sql(text, type_of);
+    let Some(tree) = sql::parse(&sql, true)?.pop() else { return Ok(None) };
+    if !select::is_answered(&tree, cx)? {
+        return Ok(None);
+    }
+    crate::plan(&tree, &sql, cx).map(Some)
+}
+
+/// A part as a statement that is run before.
+fn read(number: usize, part: Part, types: Vec<Option<String>>, cx: &Context) -> Option<Turn> {
+    let known = |p: &Piece| matches!(p, Piece::Sql(_) | Piece::Param(_));
+    let text = Some(part.text).filter(|text| text.pieces().iter().all(known))?;
+    let domains = types.iter().any(Option::is_none);
+    let columns = Some(text.clone());
+    let query = WithQuery { number, name: String::new(), unnamed: false, types, columns, domains };
+    let sql = in_turn::sql(&text, &|_, _| String::new());
+    let tree = sql::parse(&sql, true).ok()?.pop()?;
+    let plan = crate::plan(&tree, &sql, &Context { parameters: cx.parameters, ..names(cx) }).ok()?;
+    Some(Turn { query: Some(query), text, plan })
+}
+
+/// Rows that were read go where the tables were.
+struct Places<'w> {
+    types: &'w [Option<Vec<Option<String>>>],
+    /// The number of each read's first parameter.
+    first: HashMap<usize, usize>,
+    rows: Vec<(usize, usize)>,
+    parameters: usize,
+    failed: bool,
+}
+
+impl VisitMut for Places<'_> {
+    fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
+        let Some(number) = text::rows_of(s) else { return true };
+        let Some(width) = self.types.get(number).and_then(|types| types.as_ref().map(Vec::len)) else {
+            self.failed = true;
+            return false;
+        };
+        let next = self.parameters + self.rows.len();
+        let first = *self.first.entry(number).or_insert_with(|| {
+            self.rows.extend((0..width).map(|column| (number, column)));
+            next
+        });
+        let names: Vec<String> = (0..width).map(|i| format!("c{i}")).collect();
+        match kept_rows(&names, number, first) {
+            Ok(rows) => *s = rows,
+            Err(_) => self.failed = true,
+        }
+        false
+    }
+}

@@ -1,0 +1,211 @@
+"""Queries of tables that are not colocated, by both ways: all rows come home, or those of all tables but the largest go to its nodes
+(`herd.broadcast`). The same rows, types and errors as on one server."""
+
+import psycopg
+import pytest
+
+pytestmark = pytest.mark.real_herd
+
+_MAKE = (
+    "drop schema if exists bc cascade", "create schema bc", "set search_path = bc, public",
+    "create domain bc.amount as numeric(12,2) check (value >= 0)", "create type bc.mood as enum ('sad', 'fine')",
+    "create table orders (o bigint primary key, c int, at date, state char(4), total bc.amount, tags text[], m bc.mood)",
+    "create table lines (o bigint, n int, item text, quantity int, price double precision, primary key (o, n))",
+    "create table customers (c int primary key, name text, region int, since timestamptz)",
+    "create table items (item text primary key, kind int, weight real)",
+    "create table regions (region int primary key, name text)", "create table local_notes (c int, note text)",
+)
+_PLACE = (
+    "select create_distributed_table('orders', 'o')", "select create_distributed_table('lines', 'o', colocate_with => 'orders')",
+    "select create_distributed_table('customers', 'c')", "select create_distributed_table('items', 'item')", "select create_reference_table('regions')",
+)
+_FILL = (
+    """insert into orders select g, case when g % 17 = 0 then null else g % 40 end, date '2024-01-01' + g % 90, (array['new', 'paid', 'x'])[g % 3 + 1], g % 100 + 0.5,
+       case when g % 5 = 0 then null else array['t' || g % 3, null] end, (array['sad', 'fine'])[g % 2 + 1]::bc.mood from generate_series(1, 600) g""",
+    "insert into lines select g % 700 + 1, g, 'i' || g % 25, g % 7, g / 8.0 from generate_series(1, 2000) g",
+    "insert into customers select g, 'name ' || g % 12, g % 5, timestamptz '2024-03-01 10:00+00' + g * interval '1 hour' from generate_series(1, 45) g",
+    "insert into items select 'i' || g, g % 4, g * 0.1 from generate_series(0, 29) g", "insert into regions select g, 'r' || g from generate_series(0, 3) g",
+    "insert into local_notes select g, 'n' || g from generate_series(1, 10) g",
+    "create view per_customer as select c, count(*) orders, sum(total) total from orders group by c", "analyze",
+)
+# Each has a way: the largest tables stay, and EXPLAIN says so.
+OTHER_WAY = [
+    "select c.name, count(*), sum(o.total) from orders o join customers c using (c) group by c.name order by 1",
+    "select c.name, o.o from orders o join customers c on c.c = o.c where c.region = 2 and o.at < '2024-02-01' order by 2, 1 limit 7 offset 3",
+    "select o.o, l.n, c.name, i.kind from orders o join lines l using (o) join customers c using (c) join items i using (item) where i.kind = 1 and c.region < 3 order by 2",
+    "select i.kind, avg(l.price), count(distinct l.o) from lines l join items i using (item) group by rollup (i.kind) order by 1",
+    "select o.o, c.name from orders o left join customers c on c.c = o.c and c.region = 1 where o.o < 60 order by 1",
+    "select o.o from orders o where exists (select from customers c where c.c = o.c and c.region = o.o % 5) order by 1",
+    "select o.o from orders o where o.c not in (select c.c from customers c where c.region <> 2) order by 1",
+    "select count(*) from orders o where not exists (select from customers c where c.c = o.c)",
+    "select o.m, o.tags, o.state, o.total, c.since from orders o join customers c using (c) where o.o < 40 order by o.o",
+    "select max(o.total), min(c.name), count(*) from orders o join customers c using (c) where c.c > 1000",
+    "select c.name, rank() over (order by sum(o.total) desc, c.name) from orders o join customers c using (c) group by c.name order by 2, 1",
+    "select r.name, count(*) from orders o join customers c using (c) join regions r on r.region = c.region group by r.name order by 1",
+    "select distinct c.region, o.state from orders o join customers c using (c) order by 1, 2",
+    "select o.o, x.kind from orders o join lines l using (o), lateral (select i.kind from items i where i.item = l.item) x where o.o < 30 order by 1, 2",
+    "select o.o from orders o join customers c using (c) where c.name = 'name 3' union all select l.o from lines l join items i using (item) where i.kind = 2 and l.n < 40 order by 1",
+    "with c as (select * from customers where region = 3) select o.o, c.name from orders o join c using (c) order by 1",
+    "select c.name, c.c, count(*) from orders o join customers c using (c) group by c.c order by 2",
+    "select l.o, l.n from lines l join items i on i.item = l.item and i.weight > l.price order by 2",
+    "select (c).name, pg_typeof(o.total), pg_typeof(c.since) from orders o join customers c using (c) where o.o = any ('{1,2,3}'::bigint[]) order by 1",
+]
+# Some of these have no other way, or come home by what they are: they are the same all the same.
+ANY_WAY = [
+    "select o.o, (select c.name from customers c where c.c = o.c) from orders o where o.o % 50 = 0 order by 1",
+    "select pg_typeof(q.total), count(*) from (select c, total from orders) q join customers c using (c) group by 1",
+    "select c.c, (select array_agg(i.item order by i.item) from items i join regions r on r.region = i.kind) from customers c where c.c < 3 order by 1",
+    "select l.n, q.rn > 0 from lines l join (select i.item, row_number() over () rn from items i join customers c on c.region = i.kind) q on q.item = l.item order by 1, 2 limit 20",
+    "select c.c, count(o.o) from customers c left join orders o using (c) group by c.c order by 1",
+    "select c.c, o.o from customers c full join orders o on o.c = c.c and o.o < 20 order by 1, 2",
+    "select a.o, b.o from orders a join orders b on a.c = b.c and a.o < b.o where a.o < 9 order by 1, 2",
+    "select c.name, p.orders from customers c join per_customer p using (c) order by 1, 2",
+    "select o.o, n.note from orders o join local_notes n using (c) order by 1, 2",
+    "select o.o, c.name from orders o join customers c using (c) where c.since > now() - interval '100 years' order by 1",
+    "select c.c from customers c where c.c in (select o.c from orders o group by o.c having count(*) > 14) order by 1",
+    "with recursive w as (select c, 1 as n from customers where c < 4 union all select o.c, w.n + 1 from w join orders o on o.c = w.c + 1 where w.n < 3) select n, count(*) from w group by n order by 1",
+    "select grouping(c.region), c.region, count(*) from orders o join customers c using (c) group by grouping sets ((), (c.region)) order by 1, 2",
+    "select o.o, g from orders o join customers c using (c), generate_series(1, c.region) g where o.o < 20 order by 1, 2",
+    "select c.name, o.o / 0 from orders o join customers c using (c)",
+    "select o.o + c.name from orders o join customers c using (c)",
+]
+
+
+@pytest.fixture(scope="module")
+def both(oracle, herd):
+    with oracle.connect() as plain, herd.connect() as many:
+        for connection in (plain, many):
+            for sql in _MAKE:
+                connection.execute(sql)
+        for sql in _PLACE:
+            many.execute(sql)
+        for connection in (plain, many):
+            for sql in _FILL:
+                connection.execute(sql)
+        yield plain, many
+        for connection in (plain, many):
+            connection.execute("drop schema bc cascade")
+
+
+def answer(connection, sql: str, parameters=None, binary: bool = False):
+    try:
+        cursor = connection.cursor(binary=binary)
+        rows = cursor.execute(sql, parameters).fetchall()
+    except psycopg.Error as error:
+        return error.sqlstate
+    return [c.type_code if c.type_code < 16384 else "own" for c in cursor.description], [c.name for c in cursor.description], rows
+
+
+def how(connection, sql: str) -> str:
+    return next(row[0] for row in connection.execute(f"explain {sql}").fetchall() if row[0].strip().startswith("How"))
+
+
+@pytest.mark.parametrize("way", ["on", "off", "auto"])
+@pytest.mark.parametrize("query", OTHER_WAY + ANY_WAY)
+def test_same_rows(both, query, way):
+    plain, many = both
+    many.execute(f"set herd.broadcast = {way}")
+    expected = answer(plain, query)
+    assert answer(many, query) == expected
+    assert answer(many, query) == expected
+
+
+@pytest.mark.parametrize("query", OTHER_WAY)
+def test_explained(both, query, herd_many):
+    _, many = both
+    if herd_many.nodes < 2:
+        pytest.skip("one node has all of it")
+    many.execute("set herd.broadcast = on")
+    assert " go to the nodes of " in how(many, query), how(many, query)
+    many.execute("set herd.broadcast = off")
+    assert " move to home" in how(many, query)
+    # So few rows may as well come home.
+    many.execute("set herd.broadcast = auto")
+    assert " move to home" in how(many, query)
+
+
+PARAMETERS = [
+    ("select c.name, o.o from orders o join customers c using (c) where c.region = %s and o.at < %s and o.o > %s order by 2", (2, "2024-02-10", 20)),
+    ("select count(*) from orders o join customers c using (c) where c.name = any (%s) and o.total > %s", (["name 1", "name 2"], "20.5")),
+    ("select o.o, c.name, o.total, c.since from orders o join customers c using (c) where c.c = %s or o.o = %s order by 1", (7, 8)),
+    ("select o.o, %s::text from orders o join customers c using (c) where c.region = %s order by o.o limit %s", ("x", 1, 4)),
+]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(("query", "parameters"), PARAMETERS)
+def test_parameters(both, query, parameters, binary):
+    plain, many = both
+    many.execute("set herd.broadcast = on")
+    for values in (parameters, parameters):
+        assert answer(many, query, values, binary) == answer(plain, query, values, binary)
+
+
+@pytest.mark.parametrize("begin", ["begin", "begin isolation level repeatable read", "begin isolation level serializable"])
+@pytest.mark.parametrize("snapshot", ["repeatable", "on", "off"])
+def test_what_the_transaction_has_written_is_seen(both, begin, snapshot):
+    plain, many = both
+    many.execute("set herd.broadcast = on")
+    many.execute(f"set herd.snapshot = {snapshot}")
+    query = "select c.name, count(*), sum(o.total) from orders o join customers c using (c) group by c.name order by 1"
+    seen = []
+    for connection in (plain, many):
+        connection.execute(begin)
+        connection.execute("insert into customers values (900, 'new', 1, null), (901, 'newer', 1, null)")
+        connection.execute("insert into orders values (9001, 900, '2024-01-01', 'new', 1), (9002, 901, '2024-01-01', 'new', 2), (9003, 900, '2024-01-01', 'new', 3)")
+        connection.execute("delete from customers where c = 5")
+        seen.append(answer(connection, query))
+        connection.execute("rollback")
+    many.execute("reset herd.snapshot")
+    assert seen[0] == seen[1] and seen[0][2]
+
+
+def test_into_a_table_and_out_by_copy(both):
+    plain, many = both
+    many.execute("set herd.broadcast = on")
+    many.execute("create table taken (o bigint, name text)")
+    many.execute("select create_distributed_table('taken', 'o')")
+    plain.execute("create table taken (o bigint, name text)")
+    query = "select o.o, c.name from orders o join customers c using (c) where c.region = 2"
+    for connection in (plain, many):
+        assert connection.execute(f"insert into taken {query}").rowcount > 0
+    assert answer(many, "select * from taken order by 1") == answer(plain, "select * from taken order by 1")
+    copied = []
+    for connection in (plain, many):
+        with connection.cursor().copy(f"copy ({query}) to stdout") as copy:
+            copied.append(sorted(bytes(row) for row in copy))
+        connection.execute("drop table taken")
+    assert copied[0] == copied[1]
+
+
+def test_who_may_not_read_a_table_is_told(both, herd):
+    _, many = both
+    many.execute("drop role if exists bc_reader")
+    many.execute("create role bc_reader login")
+    many.execute("grant usage on schema bc to bc_reader")
+    many.execute("grant select on bc.orders to bc_reader")
+    query = "select c.name, count(*) from bc.orders o join bc.customers c using (c) group by 1 order by 1"
+    try:
+        many.execute("set role bc_reader")
+        many.execute("set herd.broadcast = on")
+        assert answer(many, query) == "42501"
+        many.execute("reset role")
+        many.execute("grant select (c, name) on bc.customers to bc_reader")
+        many.execute("set role bc_reader")
+        assert len(answer(many, query)[2]) > 5
+        assert answer(many, query.replace("c.name", "c.since")) == "42501"
+    finally:
+        many.execute("reset role")
+        many.execute("revoke all on all tables in schema bc from bc_reader")
+        many.execute("revoke all on schema bc from bc_reader")
+        many.execute("drop role bc_reader")
+
+
+def test_setting(both):
+    _, many = both
+    many.execute("set herd.broadcast = on")
+    assert many.execute("show herd.broadcast").fetchone() == ("on",)
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        many.execute("set herd.broadcast = sometimes")
+    many.execute("reset herd.broadcast")
+    assert many.execute("show herd.broadcast").fetchone() == ("auto",)
