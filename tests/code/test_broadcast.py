@@ -160,6 +160,20 @@ def test_what_the_transaction_has_written_is_seen(both, begin, snapshot):
     assert seen[0] == seen[1] and seen[0][2]
 
 
+def test_nothing_is_left_of_what_planners_were_told(both, herd_many):
+    plain, many = both
+    many.execute("set herd.broadcast = on")
+    query = "select count(*) from orders o join customers c using (c)"
+    for _ in range(3):
+        assert answer(many, query) == answer(plain, query)
+        assert many.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        assert many.execute("show enable_nestloop").fetchone() == ("on",)
+        assert many.execute("select current_setting('enable_nestloop')").fetchone() == ("on",)
+    for node in herd_many.node_servers:
+        with node.connect() as direct:
+            assert direct.execute("select count(*) from pg_stat_activity where state like 'idle in transaction%'").fetchone() == (0,)
+
+
 def test_into_a_table_and_out_by_copy(both):
     plain, many = both
     many.execute("set herd.broadcast = on")

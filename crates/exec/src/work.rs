@@ -80,6 +80,8 @@ pub struct Work<'w, C: Client> {
     pub columns: ColumnUse,
     /// `herd.broadcast`.
     pub broadcast: Broadcast,
+    /// Its rows go to another statement.
+    pub is_source: bool,
     /// What rows that wait here may take.
     pub memory: &'w Allowance,
     /// What nodes look at behind their parts of this statement.
@@ -120,6 +122,7 @@ impl<'w, C: Client> Work<'w, C> {
             bulk: Bulk::default(),
             columns: ColumnUse::default(),
             broadcast: Broadcast::default(),
+            is_source: false,
             looks: Looks::default(),
             on_one: false,
         }

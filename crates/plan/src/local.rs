@@ -104,6 +104,7 @@ impl Analysis<'_> {
         self.same_vars(&key.columns, &self.uses[u].key, place)
     }
 
+    /// Each of the columns is equal to the other's of its place.
     pub fn same_vars(&self, a: &[Var], b: &[Var], place: JoinDomain) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(x, y)| self.classes.same(place, *x, *y))
     }

@@ -20,6 +20,9 @@ use crate::write::in_turn::{KeptRows, own_bound};
 /// What rows take that go to several nodes at once.
 const TIMES: usize = 4;
 
+/// What planners can't know of rows that were sent is how they fit a table's: once they expect one row, they loop over all that were sent for each.
+const FOR_SENT: [&str; 2] = ["SET LOCAL enable_nestloop = off", "SET LOCAL enable_partitionwise_join = on"];
+
 impl<C: Client> Work<'_, C> {
     /// Statements that only read, one after the other, of which all but the last have at most so many bytes of rows, and there is room for them;
     /// `None`: there is not, or they can't be run so, and nothing has been told.
@@ -42,6 +45,10 @@ impl<C: Client> Work<'_, C> {
         self.uses = uses;
         let (Some(kept), Some(last)) = (kept?, ready.last()) else { return Ok(None) };
         let own = own_bound(last, all, &bound, &kept);
+        if !self.transaction.is_active() && !self.is_source {
+            self.need_transaction();
+            FOR_SENT.iter().for_each(|set| self.transaction.note_setting(set));
+        }
         self.itself(last, request, &described, &bound, Some(&own)).await.map(Some)
     }
 

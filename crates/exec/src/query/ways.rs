@@ -90,7 +90,14 @@ impl<C: Client> Work<'_, C> {
         parts: &[&Part],
     ) -> Result<Option<usize>> {
         let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
-        if statement.ways.is_empty() || timed || self.broadcast == Broadcast::Off {
+        // What a planner is told for this one statement (`query/sent.rs`) is told in a transaction of its own.
+        let alone = !self.transaction.is_active() && !self.is_source;
+        let may = match self.broadcast {
+            Broadcast::Auto => alone,
+            Broadcast::On => true,
+            Broadcast::Off => false,
+        };
+        if statement.ways.is_empty() || timed || !may {
             return Ok(None);
         }
         if let Some(chosen) = compiled.ways.chosen(self.broadcast) {

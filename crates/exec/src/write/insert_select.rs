@@ -35,6 +35,7 @@ macro_rules! caught {
             now: $work.now.clone(),
             columns: $work.columns,
             broadcast: $work.broadcast,
+            is_source: true,
             ..Work::plain(
                 $work.herd,
                 $work.epoch,
