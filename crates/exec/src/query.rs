@@ -7,7 +7,7 @@ pub mod cursor;
 pub mod finish;
 pub mod merge;
 pub mod part_rows;
-mod sent;
+pub mod sizes;
 pub mod spill;
 pub mod ways;
 

@@ -22,5 +22,7 @@ pub mod readers;
 pub mod roles;
 pub mod row_queue;
 pub mod shared_literals;
+pub mod sizes;
 pub mod unfinished;
 pub mod usage;
+pub mod ways;

@@ -33,13 +33,13 @@ use catalog::NodeId;
 use pool::{ClientLogin, Settings};
 use txn::{Lane, Participant, Transaction};
 
+use crate::broadcast_settings::Broadcast;
 use crate::budget::Allowance;
 use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client, tell_parameter, tell_said};
 use crate::column_settings::ColumnUse;
 use crate::error::{ExecError, Result};
 use crate::now::Now;
-use crate::query::ways::Broadcast;
 use crate::router::compiled::Epoch;
 use crate::router::herd::Herd;
 use crate::router::looks::Looks;

@@ -14,5 +14,6 @@ pub mod insert_select;
 pub mod modify;
 pub mod move_rows;
 pub mod reference;
+mod sent;
 pub mod sink;
 mod stop_writers;

@@ -1,23 +1,21 @@
 //! A query whose tables' rows could all come home, or all but some to the nodes of those: which moves less. Nodes' planners say how many
-//! rows they expect. How the ways run is not known here (`query/sent.rs`, `query/finish.rs`).
+//! rows they expect. How the ways run is not known here (`write/sent.rs`, `query/finish.rs`).
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::pin::Pin;
 
 use catalog::NodeId;
-use parking_lot::Mutex;
-use plan::{Finish, InTurn, Part, Piece, Planned, Statement, Text, Turn};
+use plan::{Finish, InTurn, Part, Planned, Statement, Text, Turn};
 use txn::Cuts;
 use wire::{backend, frame};
 
+use crate::broadcast_settings::Broadcast;
 use crate::client::Client;
 use crate::error::Result;
 use crate::render::{Fill, NodeStatement};
 use crate::request::{Bound, Keep, Request};
-use crate::router::compiled::{Compiled, ReadyTurns};
+use crate::router::compiled::Compiled;
 use crate::work::Work;
-use crate::write::capture::Boxed;
 
 /// Bytes of rows below which it does not matter; of tables that were never analysed planners expect ten pages a shard.
 const LEAST: f64 = 4_000_000.0;
@@ -27,22 +25,8 @@ const MOST: f64 = 64_000_000.0;
 const SLACK: usize = 2;
 /// How much less must move for another way than home.
 const TIMES: f64 = 2.0;
-/// How long what planners have said counts.
-const KNOWN: Duration = Duration::from_secs(60);
 /// What a value takes besides its width.
 const VALUE: f64 = 4.0;
-
-/// Which way queries of tables that are not colocated go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Broadcast {
-    /// That by which less moves.
-    #[default]
-    Auto,
-    /// Rows go to the nodes of the largest table, where they may.
-    On,
-    /// All rows come home.
-    Off,
-}
 
 impl<C: Client> Work<'_, C> {
     /// Runs it the other way where less moves; `None`: it does not, or more came than was expected, and nothing was told.
@@ -52,7 +36,7 @@ impl<C: Client> Work<'_, C> {
         request: &'w Request<'w>,
         statement: &'w Statement,
         parts: &'w [&'w Part],
-    ) -> Boxed<'w, Result<Option<String>>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + 'w>> {
         // It runs queries inside of a query, whose future has this one in it.
         Box::pin(self.if_less_moves(compiled, request, statement, parts))
     }
@@ -90,7 +74,7 @@ impl<C: Client> Work<'_, C> {
         parts: &[&Part],
     ) -> Result<Option<usize>> {
         let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
-        // What a planner is told for this one statement (`query/sent.rs`) is told in a transaction of its own.
+        // What a planner is told for this one statement (`write/sent.rs`) is told in a transaction of its own.
         let alone = !self.transaction.is_active() && !self.is_source;
         let may = match self.broadcast {
             Broadcast::Auto => alone,
@@ -118,15 +102,24 @@ impl<C: Client> Work<'_, C> {
         parts: &[&Part],
         bound: &Bound,
     ) -> Result<Option<usize>> {
+        let described = self.described(compiled, request.types()).await?;
+        let agrees =
+            !statement.as_described || self.agrees(compiled, request, parts, &statement.text, &described).await.is_ok();
+        if self.broadcast == Broadcast::Auto && agrees {
+            let mut bytes = 0.0;
+            for table in &compiled.plan.whole().tables {
+                bytes += self.size_of(&table.relation).await? as f64;
+            }
+            if bytes < LEAST {
+                return Ok(None);
+            }
+        }
         let mut known: HashMap<&Text, f64> = HashMap::new();
         let mut home = 0.0;
         for part in parts {
             let nodes = self.part_nodes(compiled, request, part).await?;
             home += self.expected(&part.text, &nodes, bound, &mut known).await?;
         }
-        let described = self.described(compiled, request.types()).await?;
-        let agrees =
-            !statement.as_described || self.agrees(compiled, request, parts, &statement.text, &described).await.is_ok();
         let most = match self.broadcast {
             Broadcast::On => f64::INFINITY,
             // What home can't make of rows, nodes may make of a table.
@@ -187,13 +180,6 @@ pub fn nodes_of(turn: &Turn) -> BTreeSet<NodeId> {
     tables.flat_map(|d| d.group.shards.iter().map(|s| s.node)).collect()
 }
 
-/// How long the texts of a plan's ways are.
-pub fn len(plan: &Planned) -> usize {
-    let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = plan else { return 0 };
-    let texts = statement.ways.iter().flat_map(|way| &way.turns).flat_map(|turn| turn.text.pieces());
-    texts.map(|piece| if let Piece::Sql(sql) = piece { sql.len() } else { 0 }).sum()
-}
-
 /// Rows and their width by the first line of a plan: `… (cost=0.00..1.01 rows=1 width=4)`.
 fn estimate(line: &str) -> Option<(f64, f64)> {
     let number = |name: &str| {
@@ -201,31 +187,6 @@ fn estimate(line: &str) -> Option<(f64, f64)> {
         behind.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     };
     Some((number("rows=")?, number("width=")?))
-}
-
-/// What is known of the ways of a statement that was compiled.
-#[derive(Default)]
-pub struct Ways {
-    /// By what the session has set.
-    chosen: Mutex<HashMap<Broadcast, (Option<usize>, Instant)>>,
-    /// Each, planned with the types of what is read.
-    ready: Mutex<HashMap<usize, Arc<ReadyTurns>>>,
-}
-
-impl Ways {
-    /// What was chosen, if that is not long ago.
-    fn chosen(&self, set: Broadcast) -> Option<Option<usize>> {
-        let chosen = self.chosen.lock().get(&set).copied();
-        chosen.filter(|(_, at)| at.elapsed() < KNOWN).map(|(way, _)| way)
-    }
-
-    fn choose(&self, set: Broadcast, way: Option<usize>) {
-        self.chosen.lock().insert(set, (way, Instant::now()));
-    }
-
-    fn ready(&self, way: usize) -> Arc<ReadyTurns> {
-        self.ready.lock().entry(way).or_default().clone()
-    }
 }
 
 #[cfg(test)]

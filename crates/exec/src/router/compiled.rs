@@ -17,7 +17,6 @@ use sql::template::{Position, Template};
 use tokio::sync::OnceCell;
 use txn::Raised;
 
-use crate::query::ways::{self, Ways};
 use crate::request::{Keep, Request};
 use crate::router::bodies;
 use crate::router::described::{Described, PartColumns};
@@ -25,6 +24,7 @@ use crate::router::looks::Looks;
 use crate::router::plan_cache::PlanCache;
 use crate::router::shared_literals::{self, SharedLiterals};
 use crate::router::usage::{self, Usage};
+use crate::router::ways::{self, Ways};
 use wire::type_oid;
 
 /// What a plan takes: so many times its text (the tables' texts of its parts and its own), and this besides.

@@ -25,6 +25,7 @@ use crate::router::progress::Progress;
 use crate::router::readers::Readers;
 use crate::router::roles::Roles;
 use crate::router::row_queue::RowQueues;
+use crate::router::sizes::Sizes;
 
 /// Connections that one shared queue of reads, or of writes, uses at once. More of them make smaller batches.
 const READERS: usize = 2;
@@ -68,6 +69,8 @@ pub struct Herd {
     pub pauses: Pauses,
     /// What transactions read that have begun on no node.
     pub readers: Arc<Readers>,
+    /// Of tables.
+    pub sizes: Sizes,
     /// For rows that wait; this part of it is what no session does.
     pub memory: Allowance,
     transactions: AtomicU64,
@@ -102,6 +105,7 @@ impl Herd {
             gates: Gates::default(),
             progress: Progress::default(),
             columns: ColumnReads::default(),
+            sizes: Sizes::default(),
             pauses,
             readers: Arc::default(),
             memory,

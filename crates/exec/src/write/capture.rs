@@ -11,8 +11,7 @@ use crate::client::{Answer, Client, CopyInput, PENDING_MAX};
 use crate::error::{ExecError, Result};
 use crate::write::sink::Sink;
 
-/// A future whose own type nobody sees.
-pub type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// Who keeps caught rows.
 pub trait Consumer: Send {
