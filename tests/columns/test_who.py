@@ -84,10 +84,14 @@ def test_only_members_of_the_herds_owner_add_copies(secret):
 
 def test_column_copies_tell_of_every_node(secret):
     copies = "select relation, node, state, rows, lag_bytes is not null, lag < '1 min', file_bytes > 0 from herd.column_copies where relation = 'public.c_secret' order by node"
-    secret.ready("c_secret")
+    # A copy may be made anew on a busy machine: it says why, and is there again.
+    deadline = time.monotonic() + 60
     with secret.server.connect() as boss:
         found = boss.execute(copies).fetchall()
-        assert [r[2:3] + r[4:] for r in found] == [("ready", True, True, True)] * 2
+        while [r[2:3] + r[4:] for r in found] != [("ready", True, True, True)] * 2:
+            assert time.monotonic() < deadline, boss.execute("select * from herd.column_copies where relation = 'public.c_secret'").fetchall()
+            time.sleep(0.1)
+            found = boss.execute(copies).fetchall()
         assert {r[1] for r in found} == {name for name, in boss.execute("select name from herd.nodes")}
         assert sum(r[3] for r in found) == 50
         assert boss.execute("select count(*) from herd.column_copies c join herd.nodes n on n.name = c.node where c.state = 'ready'").fetchone()[0] >= 2
@@ -121,7 +125,8 @@ def test_a_store_that_stands_still_is_not_waited_for_again_and_again(secret):
                 assert one.execute("select count(*), sum(k) from c_secret").fetchone() == (50, 1275)
                 took.append(time.monotonic() - began)
             assert max(took[1:]) < 1 < took[0] < 20, took
-            assert one.execute("select state from herd.column_copies where relation = 'public.c_secret' order by 1").fetchall() == [("ready",), ("unreachable",)]
+            states = one.execute("select state, why from herd.column_copies where relation = 'public.c_secret' order by 1").fetchall()
+            assert [state for state, _ in states] == ["ready", "unreachable"], states
         finally:
             os.kill(store, signal.SIGCONT)
         _by_columns(secret, one)

@@ -2,6 +2,7 @@
 //! node held; what PostgreSQL finishes is in `query/finish.rs`.
 
 pub mod add_up;
+pub mod by_shards;
 mod columns;
 pub mod cursor;
 pub mod finish;
@@ -9,6 +10,7 @@ pub mod merge;
 pub mod part_rows;
 pub mod sizes;
 pub mod spill;
+mod together;
 pub mod ways;
 
 use bytes::BytesMut;
@@ -42,16 +44,20 @@ impl<C: Client> Work<'_, C> {
         }
         self.cut_for_read().await?;
         let described = self.described(compiled, request.types()).await?;
+        if !matches!(finish, Finish::Statement(_)) {
+            self.join_by_shards(compiled).await?;
+        }
         match finish {
             Finish::PassOn { rows, slice } => self.pass_on(compiled, request, rows, *slice, &described).await,
             Finish::Merge(merge) => self.merge(compiled, request, merge, &described).await,
             Finish::AddUp(add) => self.add_up(compiled, request, add, &described).await,
             Finish::Statement(s) => {
                 let parts = s.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
-                if let Some(tag) = self.other_way(compiled, request, s, &parts).await? {
+                if let Some(tag) = self.other_way(compiled, request).await? {
                     compiled.has_run();
                     return Ok(tag);
                 }
+                self.join_by_shards(compiled).await?;
                 if s.as_described {
                     self.agrees(compiled, request, &parts, &s.text, &described).await?;
                 }

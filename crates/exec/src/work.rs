@@ -82,6 +82,8 @@ pub struct Work<'w, C: Client> {
     pub broadcast: Broadcast,
     /// Its rows go to another statement.
     pub is_source: bool,
+    /// It is one of several statements that see one state, in a transaction of their own.
+    pub one_state: bool,
     /// What rows that wait here may take.
     pub memory: &'w Allowance,
     /// What nodes look at behind their parts of this statement.
@@ -123,6 +125,7 @@ impl<'w, C: Client> Work<'w, C> {
             columns: ColumnUse::default(),
             broadcast: Broadcast::default(),
             is_source: false,
+            one_state: false,
             looks: Looks::default(),
             on_one: false,
         }
@@ -295,8 +298,12 @@ impl<C: Client> Work<'_, C> {
 
     /// Text rows of SQL on home, inside the transaction if there is one.
     pub async fn ask_home(&mut self, sql: &str) -> Result<Vec<catalog::Row>> {
-        let home = self.home();
-        let mut p = self.lane(home).await?;
+        self.ask_node(self.home(), sql).await
+    }
+
+    /// The same on any node.
+    pub async fn ask_node(&mut self, node: NodeId, sql: &str) -> Result<Vec<catalog::Row>> {
+        let mut p = self.lane(node).await?;
         let rows = p.lane.rows(sql).await;
         self.put_back(p).await;
         Ok(rows?)

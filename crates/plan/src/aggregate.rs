@@ -14,6 +14,7 @@ use crate::Result;
 use crate::compose::{Composer, part_column};
 use crate::expression;
 use crate::levels::Analysis;
+use crate::padded::Padded;
 use crate::pull;
 use crate::rewrite;
 use crate::scope::Scope;
@@ -21,8 +22,13 @@ use crate::text;
 use crate::tree::AddFunction;
 use wire::type_oid;
 
-/// The finish of an aggregate query, or `None` if it does not split.
-pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<Option<ast::SelectStmt>> {
+/// The finish of an aggregate query, or `None` if it does not split. `padded`: nodes have rows that they should not have.
+pub fn split<'p, 'a>(
+    c: &mut Composer<'p, 'a>,
+    s: &'p ast::SelectStmt,
+    level: usize,
+    padded: Option<Padded<'p, 'a>>,
+) -> Result<Option<ast::SelectStmt>> {
     let l = &c.a.levels[level];
     if !(l.aggregates || l.grouped) || l.grouping_sets || !l.windows.is_empty() || l.locking || l.volatile {
         return Ok(None);
@@ -33,6 +39,9 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
     let Ok(group) = originals.iter().map(|g| text(g, &scope)).collect::<std::result::Result<Vec<_>, _>>() else {
         return Ok(None);
     };
+    if padded.as_ref().is_some_and(|padded| !originals.iter().all(|g| padded.is_kept(g))) {
+        return Ok(None);
+    }
     let mut splitter = Splitter {
         a: c.a,
         level,
@@ -41,6 +50,7 @@ pub fn split<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize)
         group,
         partials: vec![],
         texts: vec![],
+        padded,
         failed: false,
     };
     let adds = can_add_up(&finish, c.a, &scope);
@@ -143,6 +153,7 @@ struct Splitter<'p, 'a> {
     group: Vec<String>,
     partials: Vec<Node>,
     texts: Vec<String>,
+    padded: Option<Padded<'p, 'a>>,
     failed: bool,
 }
 
@@ -191,6 +202,7 @@ impl Splitter<'_, '_> {
                 }
                 false
             }
+            NodeEnum::SubLink(s) if s.testexpr.is_none() && self.stands_alone(s) => false,
             NodeEnum::ColumnRef(_)
             | NodeEnum::GroupingFunc(_)
             | NodeEnum::SubLink(_)
@@ -201,6 +213,12 @@ impl Splitter<'_, '_> {
             }
             _ => true,
         }
+    }
+
+    /// The finish computes it as it is.
+    fn stands_alone(&self, s: &ast::SubLink) -> bool {
+        let body = s.subselect.as_deref().and_then(|q| q.node.as_ref());
+        matches!(body, Some(NodeEnum::SelectStmt(body)) if pull::stands_alone(body, &self.scope))
     }
 
     fn replace(&self, n: &mut NodeEnum, new: Node) {
@@ -228,6 +246,10 @@ impl Splitter<'_, '_> {
         // The smallest of the distinct is the smallest of all; equal keys are on one node.
         let smallest = matches!(name, "min" | "max" | "bool_and" | "bool_or" | "every");
         if f.agg_distinct && !smallest && !self.is_key(&f.args) {
+            return None;
+        }
+        let idempotent = smallest || matches!(name, "bit_and" | "bit_or");
+        if self.padded.as_ref().is_some_and(|padded| !padded.is_passed_over(f, idempotent)) {
             return None;
         }
         match name {

@@ -9,8 +9,10 @@ use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, build, names, relations};
 
+use crate::apart::Apart;
 use crate::gather::Gather;
 use crate::levels::{Analysis, From};
+use crate::padded::Padded;
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
 use crate::tree::{AddFunction, Part, Recipients};
@@ -86,10 +88,16 @@ impl<'p, 'a> Composer<'p, 'a> {
                 self.uses_home = true;
                 pull::pull(self, s, level)
             }
-            Ok(_) => match aggregate::split(self, s, level)? {
+            Ok(_) => match aggregate::split(self, s, level, None)? {
                 Some(finish) => Ok(finish),
                 None => pull::pull(self, s, level),
             },
+            Err(Apart::Repeated) if let Some(padded) = Padded::of(self.a, s, level) => {
+                match aggregate::split(self, s, level, Some(padded))? {
+                    Some(finish) => Ok(finish),
+                    None => self.mixed(s, level, Apart::Repeated.into()),
+                }
+            }
             Err(apart) => self.mixed(s, level, apart.into()),
         }
     }
@@ -366,7 +374,10 @@ impl<'p, 'a> Composer<'p, 'a> {
             let body = match scope.is_none_or(|sc| pull::refers_outside(body, sc)) {
                 true if self.gather.is_none() => return Err(refusal.clone()),
                 true => self.in_place(body)?,
-                false => self.taken(body, level)?,
+                false => match self.of_subquery(body, level)? {
+                    Some(rows) => rows,
+                    None => self.taken(body, level)?,
+                },
             };
             composed.extend(text.map(|t| (t, body.clone())));
             bodies.push(Some(body));
@@ -416,7 +427,8 @@ fn set_sort(sort: &[Node], columns: &[(String, Option<usize>)]) -> Result<Vec<No
         .collect()
 }
 
-fn direct_uses(from: &From) -> Vec<usize> {
+/// Uses of tables in an item of FROM, but for those in its subqueries.
+pub fn direct_uses(from: &From) -> Vec<usize> {
     match from {
         From::Use(u) => vec![*u],
         From::Join { left, right, .. } => [direct_uses(left), direct_uses(right)].concat(),

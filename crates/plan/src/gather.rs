@@ -9,16 +9,18 @@ mod columns;
 mod filters;
 mod grouped;
 mod lookups;
+mod semi;
 mod stays;
 mod used;
 
 use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
 
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit, VisitMut};
 use sql::{NodeEnum, build, relations, search};
 
-use crate::compose::Composer;
+use crate::compose::{Composer, part_column};
 use crate::levels::Analysis;
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
@@ -27,13 +29,12 @@ use crate::{Result, rewrite, unread};
 
 pub use filters::Filters;
 use lookups::Lookups;
+use semi::Semi;
 pub use used::{NONE, Used, visible};
 
 /// What is known of a statement whose tables' rows come home.
 pub struct Gather {
-    used: Used,
-    filters: Filters,
-    lookups: Lookups,
+    facts: Rc<Facts>,
     /// Of each part by which columns its rows are looked up, where that is known.
     by: Vec<Vec<usize>>,
     /// Parts that are rows of one table: whoever needs the same rows shares them, so that both see the same.
@@ -42,7 +43,20 @@ pub struct Gather {
     stays: BTreeSet<usize>,
 }
 
+/// What a statement says of the rows that it needs.
+struct Facts {
+    used: Used,
+    filters: Filters,
+    lookups: Lookups,
+    semi: Semi,
+}
+
 impl Gather {
+    /// All rows are to come but those of the uses of tables that stay.
+    fn new(facts: &Rc<Facts>, stays: BTreeSet<usize>) -> Self {
+        Gather { facts: facts.clone(), by: vec![], tables: vec![], stays }
+    }
+
     /// All of these stay, or none; `None`: some.
     fn all_stay(&self, uses: &[usize]) -> Option<bool> {
         match uses.iter().filter(|u| self.stays.contains(u)).count() {
@@ -88,26 +102,17 @@ fn shared<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> Op
 }
 
 fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> Option<Finish> {
-    let used = Used::of(a, select)?;
-    let filters = Filters::of(a, select);
+    let (used, filters, lookups) = (Used::of(a, select)?, Filters::of(a, select), Lookups::of(a, select));
+    let facts = Rc::new(Facts { used, filters, lookups, semi: Semi::of(a, select) });
     let mut composer = Composer::new(a);
-    composer.gather = Some(Gather {
-        used,
-        filters,
-        lookups: Lookups::of(a, select),
-        by: vec![],
-        tables: vec![],
-        stays: BTreeSet::new(),
-    });
+    composer.gather = Some(Gather::new(&facts, BTreeSet::new()));
     // What is volatile PostgreSQL evaluates once: a WITH query that several subqueries name is not to be asked of nodes for each.
     let finish = match a.levels.iter().any(|l| l.volatile) {
         true => composer.in_place(select),
         false => composer.taken(select, level),
     };
     let mut finish = NodeEnum::SelectStmt(Box::new(finish.ok()?));
-    if let Some(gather) = &composer.gather {
-        gather.used.rename(&mut finish);
-    }
+    facts.used.rename(&mut finish);
     let NodeEnum::SelectStmt(finish) = finish else { return None };
     let reads_home = composer.uses_home || a.needs_home.is_some() || !relations::of_select(&finish).is_empty();
     let reads_what_all_see = a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
@@ -116,7 +121,7 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let children =
         composer.parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
     let (as_described, why) = (true, a.pushable(level, true).err().and_then(|apart| apart.why()));
-    let ways = stays::ways(a, select, level);
+    let ways = stays::ways(a, select, level, &facts);
     Some(Finish::Statement(Statement {
         text,
         children,
@@ -135,8 +140,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         if self.gather.is_none() {
             return self.query(s, level);
         }
-        let uses = self.a.deep_uses(level);
-        if !uses.is_empty() && self.gather.as_ref().is_some_and(|g| g.all_stay(&uses) == Some(true)) {
+        if self.all_stay(level) == Some(true) {
             return Ok(s.clone());
         }
         let (parts, home, withs) = (self.parts.len(), self.uses_home, self.withs.len());
@@ -152,6 +156,14 @@ impl<'p, 'a> Composer<'p, 'a> {
             }
             self.in_place(s)
         })
+    }
+
+    /// Of the tables of a level and below it all stay where they are, or none; `None`: some.
+    fn all_stay(&self, level: usize) -> Option<bool> {
+        match self.gather.as_ref().filter(|g| !g.stays.is_empty()) {
+            Some(gather) => gather.all_stay(&self.a.deep_uses(level)),
+            None => Some(false),
+        }
     }
 
     /// A query as it is, but for the tables.
@@ -195,7 +207,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             Some(false) => {}
         }
         let relation = &a.uses[uses[0]].relation;
-        let columns = gather.used.columns(relation);
+        let columns = gather.facts.used.columns(relation);
         let mut part = build::select();
         part.target_list =
             columns.iter().map(|c| build::target(build::column(&[&relation.columns[*c].name]), None)).collect();
@@ -206,13 +218,14 @@ impl<'p, 'a> Composer<'p, 'a> {
         // Whatever WITH queries are called here, it is the table.
         (table.alias, table.schemaname) = (None, relation.schema.clone());
         let aliasname = rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname).clone();
-        let row = gather.used.has_row(&aliasname);
+        let row = gather.facts.used.has_row(&aliasname);
         if row {
             part.target_list.push(build::target(build::column(&[used::ROW]), None));
             table.alias = Some(build::alias(used::ROW));
         }
         part.from_clause = vec![build::node(NodeEnum::RangeVar(table))];
-        part.where_clause = gather.filters.of_table(rv).map(Box::new);
+        part.where_clause = gather.facts.filters.of_table(rv).map(Box::new);
+        gather.facts.semi.once(rv, relation, &columns, &mut part);
         let mut names = used::visible(relation, rv);
         let mut colnames: Vec<Node> = columns.iter().map(|c| build::string(&std::mem::take(&mut names[*c]))).collect();
         if columns.is_empty() {
@@ -227,7 +240,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         rewrite::replace_now(&mut statement);
         let number = self.table_part(a.cx.text(statement)?, types, uses);
         if let Some(gather) = &mut self.gather {
-            let by = gather.lookups.of_table(rv).iter().filter_map(|c| columns.iter().position(|own| own == c));
+            let by = gather.facts.lookups.of_table(rv).iter().filter_map(|c| columns.iter().position(|own| own == c));
             gather.by.resize(gather.by.len().max(number + 1), vec![]);
             let known = &mut gather.by[number];
             by.for_each(|c| {
@@ -257,13 +270,14 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut part = build::select();
         part.target_list = vec![build::target(build::star(), None)];
         part.from_clause = vec![item.clone()];
-        if self.gather.as_ref().and_then(|g| g.all_stay(&self.a.deep_uses(level))) != Some(false) {
+        if self.all_stay(level) != Some(false) {
             return Ok(None);
         }
         let width = alias.colnames.len();
         let rows = self.add_part(part, self.a.deep_uses(level))?;
-        self.types.pop();
-        self.types.push(Some(vec![None; width]));
+        if let Some(types) = self.types.last_mut() {
+            *types = Some(vec![None; width]);
+        }
         Ok(match rows.node {
             Some(NodeEnum::RangeSubselect(mut rows)) => {
                 rows.alias = Some(alias);
@@ -271,6 +285,24 @@ impl<'p, 'a> Composer<'p, 'a> {
             }
             _ => None,
         })
+    }
+
+    /// Where tables stay, a subquery that stands by itself is a statement of its own, which is run before: its rows.
+    pub fn of_subquery(&mut self, body: &ast::SelectStmt, level: usize) -> Result<Option<ast::SelectStmt>> {
+        if self.all_stay(level) != Some(false) || self.gather.as_ref().is_none_or(|g| g.stays.is_empty()) {
+            return Ok(None);
+        }
+        let Some(columns) = self.a.levels[level].columns.as_ref().filter(|columns| !columns.is_empty()) else {
+            return Ok(None);
+        };
+        let mut rows = build::select();
+        let named = columns.iter().enumerate();
+        rows.target_list = named.map(|(i, (name, _))| build::target(part_column(i), Some(name))).collect();
+        rows.from_clause = vec![self.add_part(body.clone(), self.a.deep_uses(level))?];
+        if let Some(types) = self.types.last_mut() {
+            *types = Some(vec![None; columns.len()]);
+        }
+        Ok(Some(rows))
     }
 
     /// The number of the part that has these rows.

@@ -34,6 +34,8 @@ pub struct InTurn {
     /// What names mean, for whoever plans them again when the types of those columns are known.
     pub search_path: Vec<String>,
     pub temporary: Vec<String>,
+    /// Several of them read the same table, and are to see one state of it.
+    pub one_state: bool,
 }
 
 /// One of the statements.
@@ -90,21 +92,14 @@ pub(crate) fn of(statement: &NodeEnum, ordinary: Result<Planned>, cx: &Context, 
 
 fn in_turn(statement: &NodeEnum, with: &ast::WithClause, cx: &Context, steps: &Steps) -> Result<InTurn> {
     let parts = parts::of(statement, with, cx)?;
-    let mut parameters = 0;
-    search::each(statement, |n| {
-        if let NodeEnum::ParamRef(p) = n {
-            parameters = parameters.max(usize::try_from(p.number).unwrap_or(0));
-        }
-    });
+    let parameters = parameters(statement);
     let mut made = parts::Made::new(parts, parameters, cx)?;
     // Each is held against each.
     if !cx.take(with.ctes.len().pow(2)) {
         return Err(Steps::refusal());
     }
     let order = order::of(&made.touches(cx), &cx.snapshot.code.tied)?;
-    let mut types: Vec<Oid> = cx.parameters.iter().copied().take(parameters).collect();
-    types.resize(parameters, 0);
-    types.resize(parameters + made.rows.len(), TEXT_ARRAY);
+    let types = types(cx, parameters, made.rows.len());
     let mut turns = Vec::with_capacity(order.len());
     for part in order {
         let (query, text) = made.turn(part)?;
@@ -114,7 +109,26 @@ fn in_turn(statement: &NodeEnum, with: &ast::WithClause, cx: &Context, steps: &S
         turns.push(Turn { query, text, plan: crate::plan(&tree, &sql, &own)? });
     }
     let (search_path, temporary) = (cx.search_path.to_vec(), cx.temporary.to_vec());
-    Ok(InTurn { turns, parameters, rows: made.rows, search_path, temporary })
+    Ok(InTurn { turns, parameters, rows: made.rows, search_path, temporary, one_state: false })
+}
+
+/// How many parameters a statement has.
+pub(crate) fn parameters(statement: &impl search::Tree) -> usize {
+    let mut most = 0;
+    search::each(statement, |n| {
+        if let NodeEnum::ParamRef(p) = n {
+            most = most.max(usize::try_from(p.number).unwrap_or(0));
+        }
+    });
+    most
+}
+
+/// The types of the client's parameters, as far as they are known, and of so many columns that are kept.
+pub(crate) fn types(cx: &Context, parameters: usize, kept: usize) -> Vec<Oid> {
+    let mut types: Vec<Oid> = cx.parameters.iter().copied().take(parameters).collect();
+    types.resize(parameters, 0);
+    types.resize(parameters + kept, TEXT_ARRAY);
+    types
 }
 
 /// What names mean, before planning.

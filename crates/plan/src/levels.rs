@@ -77,6 +77,8 @@ struct Outer {
     /// It was looked at for all that was needed, and is needed.
     looked: bool,
     needed: bool,
+    /// It joins like an inner one, and its equalities hold for all rows.
+    reduced: bool,
 }
 
 struct Pending<'a> {

@@ -46,6 +46,7 @@ pub mod narrow;
 pub mod needs;
 pub mod order;
 mod overload;
+mod padded;
 pub mod plain;
 pub mod programs;
 pub mod pull;

@@ -217,6 +217,16 @@ impl Analysis<'_> {
         }
     }
 
+    /// Where an item's rows are by itself: `Some(None)`: the same everywhere.
+    pub fn spread_item(&self, from: &From) -> Option<Option<Whereabouts>> {
+        self.spread_from(from, None).ok()
+    }
+
+    /// An item's rows are the same on every node.
+    pub fn is_everywhere(&self, from: &From) -> bool {
+        matches!(self.spread_from(from, None), Ok(None))
+    }
+
     /// Where the rows of a join are: on the node of each of its sides that is there.
     fn joined(
         &self,
@@ -237,6 +247,8 @@ impl Analysis<'_> {
             (Some(one), None) if keeps("left") => return Ok(Some(one)),
             (None, Some(one)) if keeps("right") => return Ok(Some(one)),
             (Some(l), Some(r)) => (l, r),
+            // Rows that find no other do not pass.
+            (left, right) if self.is_reduced(on) && kind != ast::JoinType::JoinFull => return Ok(left.or(right)),
             // Every node has the rows of the side that is kept, and would keep them.
             _ => {
                 return Err(Apart::Repeated);

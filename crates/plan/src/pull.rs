@@ -199,7 +199,7 @@ impl VisitMut for PulledColumns<'_, '_> {
         if is_expression(s) {
             return true;
         }
-        if names_any(s, self.scope) || reads_tables(s) {
+        if !stands_alone(s, self.scope) {
             self.refusal = Some(Refusal::new(
                 "a subquery above an aggregate or window function is not supported over several nodes",
                 "Put it into a WITH query or join it.",
@@ -241,6 +241,11 @@ impl PulledColumns<'_, '_> {
         self.carry(n, format!("({text}"));
         true
     }
+}
+
+/// It says the same wherever it stands: it names no column of the scope, and no table.
+pub fn stands_alone(s: &ast::SelectStmt, scope: &Scope) -> bool {
+    !names_any(s, scope) && !reads_tables(s)
 }
 
 /// A subquery that only has a list of targets.

@@ -183,6 +183,11 @@ pub fn reads_herd(view: &str, cx: &Context) -> bool {
 /// Places in a statement's text are offsets; −1 is PostgreSQL's word for none. What comes from view n is at −2 − n.
 const FIRST_MARK: i32 = -2;
 
+/// The name stands in a view's query.
+pub fn is_in_view(rv: &ast::RangeVar) -> bool {
+    view_at(rv.location).is_some()
+}
+
 fn view_at(location: i32) -> Option<usize> {
     usize::try_from(FIRST_MARK.checked_sub(location)?).ok()
 }

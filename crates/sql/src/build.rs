@@ -111,6 +111,18 @@ pub fn own_operator(name: &str, left: Node, right: Node) -> Node {
     })))
 }
 
+/// `value OPERATOR(pg_catalog.=) ANY (query)`.
+pub fn within(value: Node, query: ast::SelectStmt) -> Node {
+    node(NodeEnum::SubLink(Box::new(ast::SubLink {
+        sub_link_type: ast::SubLinkType::AnySublink as i32,
+        testexpr: Some(Box::new(value)),
+        oper_name: own_name("="),
+        subselect: Some(Box::new(node(NodeEnum::SelectStmt(Box::new(query))))),
+        location: -1,
+        ..Default::default()
+    })))
+}
+
 /// `CASE WHEN condition THEN value END`
 pub fn when(condition: Node, value: Node) -> NodeEnum {
     let when = ast::CaseWhen {

@@ -72,10 +72,7 @@ impl<C: Client> Work<'_, C> {
     async fn can_be_followed(&mut self, node: NodeId) -> Result<()> {
         const ASKED: &str =
             "SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('server_encoding')";
-        let mut p = self.lane(node).await?;
-        let rows = p.lane.rows(ASKED).await;
-        self.put_back(p).await;
-        let rows = rows?;
+        let rows = self.ask_node(node, ASKED).await?;
         let is = |n: usize, value: &str| rows.first().and_then(|row| row.get(n)?.as_deref()) == Some(value);
         let name = self.epoch.snapshot.node(node).map_or("", |n| &n.name);
         let refused = |message: String, hint: &str| {

@@ -353,14 +353,12 @@ impl<C: Client> Work<'_, C> {
 
     /// Sets something for a node's transaction, and returns what it was.
     pub(super) async fn set_on(&mut self, node: NodeId, name: &str, value: &str) -> Result<String> {
-        let mut p = self.lane(node).await?;
         let sql = format!(
             "SELECT pg_catalog.current_setting('{name}'), pg_catalog.set_config('{name}', {}, true)",
             catalog::quote_literal(value)
         );
-        let rows = p.lane.rows(&sql).await;
-        self.put_back(p).await;
-        Ok(rows?.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default())
+        let rows = self.ask_node(node, &sql).await?;
+        Ok(rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default())
     }
 
     async fn run_statements(&mut self, parts: &[NodeSql]) -> Result<()> {

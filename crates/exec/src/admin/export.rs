@@ -25,10 +25,8 @@ impl<C: Client> Work<'_, C> {
         self.cut_for_read().await?;
         let mut exported = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let mut p = self.lane(node).await?;
-            let rows = p.lane.rows("SELECT pg_catalog.pg_export_snapshot()").await;
-            self.put_back(p).await;
-            let id = rows?.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
+            let rows = self.ask_node(node, "SELECT pg_catalog.pg_export_snapshot()").await?;
+            let id = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
             let id = id.ok_or_else(|| ExecError::internal("a node exported no snapshot"))?;
             exported.push(format!("\"{node}\": \"{id}\""));
         }

@@ -269,10 +269,7 @@ impl<C: Client> Work<'_, C> {
              WHERE NOT l.granted AND l.locktype OPERATOR(pg_catalog.=) 'relation' \
                AND l.relation OPERATOR(pg_catalog.<>) COALESCE(pg_catalog.to_regclass('herd.kinds')::pg_catalog.oid, 0) \
                AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) ANY (pg_catalog.pg_blocking_pids(l.pid))";
-        let mut p = self.lane(node).await?;
-        let rows = p.lane.rows(WAITERS).await;
-        self.put_back(p).await;
-        match rows?.first().and_then(|r| r.first()?.as_deref()) {
+        match self.ask_node(node, WAITERS).await?.first().and_then(|r| r.first()?.as_deref()) {
             Some("0") => Ok(()),
             _ => Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "others wait for the table")),
         }

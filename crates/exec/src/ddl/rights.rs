@@ -47,10 +47,8 @@ impl<C: Client> Work<'_, C> {
 
     /// The roles that a node names in answer to the client, as SQL has their names.
     async fn roles(&mut self, node: NodeId, question: &str) -> Result<Vec<String>> {
-        let mut p = self.lane(node).await?;
-        let rows = p.lane.rows(question).await;
-        self.put_back(p).await;
-        Ok(rows?.into_iter().flatten().flatten().map(|name| quote_ident(&name)).collect())
+        let rows = self.ask_node(node, question).await?;
+        Ok(rows.into_iter().flatten().flatten().map(|name| quote_ident(&name)).collect())
     }
 }
 

@@ -8,15 +8,15 @@ use crate::arrays::Array;
 use crate::carried::{Carried, Carriers};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::part_rows::PartRows;
+use crate::query::part_rows::{PartRows, PartsRead};
 use crate::query::spill::{self, Spill};
+use crate::query::together::{self, Asked};
 use crate::render::{Child, Fill, Source};
 use crate::request::Request;
 use crate::route::{Ids, forward};
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
 use crate::work::Work;
-use crate::work::cut_statement::Wanted;
 use crate::work::describe::not_in_place;
 use crate::work::rows;
 
@@ -54,23 +54,22 @@ impl<C: Client> Work<'_, C> {
             nodes.push(self.part_nodes(compiled, request, part).await?);
         }
         let fill = Fill::new(&bound, &self.now);
-        let statements: Vec<_> = parts.iter().map(|part| fill.statement([&part.text])).collect();
+        let asked = together::asked(parts, nodes, &columns, &formats, &fill);
         let mut opened = vec![];
         if self.opens_together() {
-            let each = statements.iter().zip(&nodes).zip(&formats);
-            let wanted: Vec<_> =
-                each.map(|((statement, nodes), formats)| Wanted { nodes, statement, formats }).collect();
+            let wanted: Vec<_> = asked.iter().map(Asked::wanted).collect();
             opened = self.open_together(&wanted).await?;
         }
         let mut spill = Spill::new(self, reads_home);
         let result = async {
-            let mut answers = Vec::with_capacity(parts.len());
-            for (n, (statement, nodes)) in statements.iter().zip(&nodes).enumerate() {
-                let lanes = self.ask_opened(nodes, statement, &formats[n], keep, &mut opened).await?;
-                answers.push(self.collect(lanes, n, (&columns[n].types, &carriers[n]), &mut spill).await?);
+            let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
+            let mut reading = PartsRead::new(&types, &carriers);
+            for asked in &asked {
+                let lanes = self.ask_opened(&asked.nodes, &asked.statement, &asked.formats, keep, &mut opened).await?;
+                self.collect(lanes, asked, &mut reading, &mut spill).await?;
             }
+            let mut answers = reading.end(&mut spill).await?;
             if joined {
-                let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
                 answers = spill.before_join(self, answers, &types, lookups).await?;
             }
             self.finish_over(compiled, request, text, described, answers, spill.lane.as_mut()).await

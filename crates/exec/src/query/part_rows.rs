@@ -10,8 +10,9 @@ use wire::backend;
 use crate::arrays::Arrays;
 use crate::carried::Carriers;
 use crate::client::Client;
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::query::spill::Spill;
+use crate::query::together::Asked;
 use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
@@ -41,38 +42,69 @@ impl<C: Client> Work<'_, C> {
         Ok(nodes)
     }
 
-    /// The rows of part `n`, which was asked of its nodes.
+    /// The rows of parts that were asked of their nodes.
     pub async fn collect(
         &mut self,
         mut lanes: Vec<Participant>,
-        n: usize,
-        (types, carriers): (&[String], &Carriers),
+        asked: &Asked,
+        reading: &mut PartsRead<'_>,
         spill: &mut Spill,
-    ) -> Result<PartRows> {
+    ) -> Result<()> {
         let read = async {
-            let (mut held, mut stored) = (Arrays::new(carriers), false);
             for p in &mut lanes {
                 loop {
                     match self.next_reply(&mut p.lane).await? {
                         Reply::Row(frame) => {
-                            held.push(&backend::parse_data_row(frame.body())?)?;
-                            stored = spill.watch(self, n, types, &mut held, stored).await?;
+                            let row = backend::parse_data_row(frame.body())?;
+                            let (n, values) = asked
+                                .part(&row, &reading.widths)
+                                .ok_or_else(|| ExecError::internal("a row of no part"))?;
+                            let (rows, stored) = &mut reading.parts[n];
+                            rows.push(values)?;
+                            *stored = spill.watch(self, n, reading.types[n], rows, *stored).await?;
                         }
                         Reply::Done => break,
                         _ => {}
                     }
                 }
             }
-            if stored {
-                spill.store(n, types, &mut held).await?;
-                return Ok(PartRows::Stored);
-            }
-            spill.keep(&held);
-            Ok(PartRows::Held(held))
+            Ok(())
         }
         .await;
         self.abandon(lanes).await;
         read
+    }
+}
+
+/// Parts whose rows are coming.
+pub struct PartsRead<'t> {
+    /// Those of each part's columns.
+    types: &'t [&'t [String]],
+    widths: Vec<usize>,
+    /// What is held, and whether there is more in the part's table.
+    parts: Vec<(Arrays, bool)>,
+}
+
+impl<'t> PartsRead<'t> {
+    /// Nothing has come.
+    pub fn new(types: &'t [&'t [String]], carriers: &[Carriers]) -> Self {
+        let widths = types.iter().map(|t| t.len()).collect();
+        PartsRead { types, widths, parts: carriers.iter().map(|c| (Arrays::new(c), false)).collect() }
+    }
+
+    /// All have come.
+    pub async fn end(self, spill: &mut Spill) -> Result<Vec<PartRows>> {
+        let mut all = Vec::with_capacity(self.parts.len());
+        for (n, (mut rows, stored)) in self.parts.into_iter().enumerate() {
+            all.push(match stored {
+                true => {
+                    spill.store(n, self.types[n], &mut rows).await?;
+                    PartRows::Stored
+                }
+                false => PartRows::Held(rows),
+            });
+        }
+        Ok(all)
     }
 }
 

@@ -40,8 +40,9 @@ pub struct Spill {
     tables: usize,
     pub lane: Option<Lane>,
     home: NodeId,
-    /// Of parts that are read and held to the end.
+    /// Bytes that are held of all parts, and of each.
     held: usize,
+    of: Vec<usize>,
     memory: Taken,
 }
 
@@ -49,7 +50,7 @@ impl Spill {
     /// `reads_home`: the finish needs what only the transaction's own connection sees.
     pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
         let allowed = !reads_home && !work.own_catalog && work.transaction.schema_fingerprint.is_none();
-        Spill { allowed, tables: 0, lane: None, home: work.home(), held: 0, memory: work.memory.nothing() }
+        Spill { allowed, tables: 0, lane: None, home: work.home(), held: 0, of: vec![], memory: work.memory.nothing() }
     }
 
     /// Looks after what is held of part `n`: beyond the limit it goes into the part's table. True: it has gone there.
@@ -64,24 +65,30 @@ impl Spill {
         held: &mut Arrays,
         stored: bool,
     ) -> Result<bool> {
-        let place = self.memory.grow_to(TIMES * (self.held + held.bytes()));
+        self.note(n, held.bytes());
+        let place = self.memory.grow_to(TIMES * self.held);
         let enough = match stored {
             true => held.bytes() > HELD_MAX || (place.is_err() && held.bytes() > STORED_MIN),
-            false => self.held + held.bytes() > HELD_MAX || place.is_err(),
+            false => self.held > HELD_MAX || place.is_err(),
         };
         if !enough {
             return Ok(stored);
         }
         if stored || self.create(work, n, types).await? {
             self.store(n, types, held).await?;
+            self.note(n, 0);
             return Ok(true);
         }
         place.map(|()| false)
     }
 
-    /// A part that has been read, and is held.
-    pub fn keep(&mut self, held: &Arrays) {
-        self.held += held.bytes();
+    /// So many bytes are held of part `n`.
+    fn note(&mut self, n: usize, bytes: usize) {
+        if self.of.len() <= n {
+            self.of.resize(n + 1, 0);
+        }
+        self.held = self.held - self.of[n] + bytes;
+        self.of[n] = bytes;
     }
 
     /// All parts have been read, and are about to be joined. `types`: those of each part's columns.

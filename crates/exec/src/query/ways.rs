@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 
 use catalog::NodeId;
-use plan::{Finish, InTurn, Part, Planned, Statement, Text, Turn};
+use plan::{Finish, InTurn, Planned, Statement, Text, Turn};
 use txn::Cuts;
 use wire::{backend, frame};
 
@@ -34,48 +34,34 @@ impl<C: Client> Work<'_, C> {
         &'w mut self,
         compiled: &'w Compiled,
         request: &'w Request<'w>,
-        statement: &'w Statement,
-        parts: &'w [&'w Part],
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + 'w>> {
         // It runs queries inside of a query, whose future has this one in it.
-        Box::pin(self.if_less_moves(compiled, request, statement, parts))
-    }
-
-    async fn if_less_moves(
-        &mut self,
-        compiled: &Compiled,
-        request: &Request<'_>,
-        statement: &Statement,
-        parts: &[&Part],
-    ) -> Result<Option<String>> {
-        let Some(way) = self.chosen(compiled, request, statement, parts).await? else { return Ok(None) };
-        let (Some(turns), ready) = (statement.ways.get(way), compiled.ways.ready(way)) else { return Ok(None) };
-        let limit = SLACK * MOST as usize;
-        let done = self.read_in_turn(compiled, request, (turns, &ready), limit).await?;
-        if done.is_none() {
-            compiled.ways.choose(self.broadcast, None);
-        }
-        Ok(done)
+        Box::pin(async move {
+            let Some((number, way)) = self.chosen(compiled, request).await? else { return Ok(None) };
+            let ready = compiled.ways.ready(number);
+            let done = self.read_in_turn(compiled, request, (way, &ready), SLACK * MOST as usize).await?;
+            if done.is_none() {
+                compiled.ways.choose(self.broadcast, None);
+            }
+            Ok(done)
+        })
     }
 
     /// The way that a query goes, if it is not that home gets all rows.
     pub async fn way<'p>(&mut self, compiled: &'p Compiled, request: &Request<'_>) -> Result<Option<&'p InTurn>> {
-        let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = &compiled.plan else { return Ok(None) };
-        let parts = plan::explain::parts(&compiled.plan);
-        let chosen = self.chosen(compiled, request, statement, &parts).await?;
-        Ok(chosen.and_then(|way| statement.ways.get(way)))
+        Ok(self.chosen(compiled, request).await?.map(|(_, way)| way))
     }
 
-    async fn chosen(
+    /// The same, and which of them it is.
+    async fn chosen<'p>(
         &mut self,
-        compiled: &Compiled,
+        compiled: &'p Compiled,
         request: &Request<'_>,
-        statement: &Statement,
-        parts: &[&Part],
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<(usize, &'p InTurn)>> {
+        let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = &compiled.plan else { return Ok(None) };
         let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
         // What a planner is told for this one statement (`write/sent.rs`) is told in a transaction of its own.
-        let alone = !self.transaction.is_active() && !self.is_source;
+        let alone = self.reads_alone();
         let may = match self.broadcast {
             Broadcast::Auto => alone,
             Broadcast::On => true,
@@ -84,14 +70,21 @@ impl<C: Client> Work<'_, C> {
         if statement.ways.is_empty() || timed || !may {
             return Ok(None);
         }
-        if let Some(chosen) = compiled.ways.chosen(self.broadcast) {
-            return Ok(chosen);
-        }
-        let described = self.described(compiled, request.types()).await?;
-        let bound = described.parameters(request);
-        let chosen = self.choose(compiled, request, statement, parts, &bound).await?;
-        compiled.ways.choose(self.broadcast, chosen);
-        Ok(chosen)
+        let chosen = match compiled.ways.chosen(self.broadcast) {
+            Some(chosen) => chosen,
+            None => {
+                let chosen = self.choose(compiled, request, statement).await?;
+                compiled.ways.choose(self.broadcast, chosen);
+                chosen
+            }
+        };
+        let way = chosen.and_then(|number| Some((number, statement.ways.get(number)?)));
+        Ok(way.filter(|(_, way)| alone || !way.one_state))
+    }
+
+    /// The statement is a transaction of its own, in which it may do as it likes.
+    pub fn reads_alone(&self) -> bool {
+        self.one_state || !self.transaction.is_active() && !self.is_source
     }
 
     async fn choose(
@@ -99,12 +92,11 @@ impl<C: Client> Work<'_, C> {
         compiled: &Compiled,
         request: &Request<'_>,
         statement: &Statement,
-        parts: &[&Part],
-        bound: &Bound,
     ) -> Result<Option<usize>> {
         let described = self.described(compiled, request.types()).await?;
-        let agrees =
-            !statement.as_described || self.agrees(compiled, request, parts, &statement.text, &described).await.is_ok();
+        let (bound, parts) = (described.parameters(request), plan::explain::parts(&compiled.plan));
+        let agrees = !statement.as_described
+            || self.agrees(compiled, request, &parts, &statement.text, &described).await.is_ok();
         if self.broadcast == Broadcast::Auto && agrees {
             let mut bytes = 0.0;
             for table in &compiled.plan.whole().tables {
@@ -118,7 +110,7 @@ impl<C: Client> Work<'_, C> {
         let mut home = 0.0;
         for part in parts {
             let nodes = self.part_nodes(compiled, request, part).await?;
-            home += self.expected(&part.text, &nodes, bound, &mut known).await?;
+            home += self.expected(&part.text, &nodes, &bound, &mut known).await?;
         }
         let most = match self.broadcast {
             Broadcast::On => f64::INFINITY,
@@ -132,7 +124,7 @@ impl<C: Client> Work<'_, C> {
         for (i, way) in statement.ways.iter().enumerate() {
             let mut sent = 0.0;
             for turn in reads(way) {
-                sent += self.expected(&turn.text, &nodes_of(turn), bound, &mut known).await?;
+                sent += self.expected(&turn.text, &nodes_of(turn), &bound, &mut known).await?;
             }
             if sent <= MOST && sent * nodes as f64 <= best.0 {
                 best = (sent * nodes as f64, Some(i));

@@ -37,4 +37,6 @@ pub fn may_tell_ids(fields: &[Field]) -> bool {
 pub struct PartColumns {
     pub fields: Vec<Field>,
     pub types: Vec<String>,
+    /// The same without domains and collations.
+    pub bare: Vec<String>,
 }

@@ -62,6 +62,9 @@ impl Limit {
     }
 }
 
+/// How a transaction begins whose reads see one state, where the session's do not by themselves.
+const REPEATABLE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+
 impl<C: Client> Work<'_, C> {
     /// Before a read over several nodes: with `herd.snapshot`, its transaction is one cut from here on. In a READ COMMITTED
     /// block it can't be: then the read's parts are opened together.
@@ -79,9 +82,18 @@ impl<C: Client> Work<'_, C> {
             if !all || self.transaction.is_block() || !self.transaction.is_fresh() {
                 return Ok(());
             }
-            self.transaction.begin_as("BEGIN ISOLATION LEVEL REPEATABLE READ");
+            self.transaction.begin_as(REPEATABLE);
         }
         self.make_cut(&manner).await
+    }
+
+    /// A transaction of the statement's own, all of whose reads see one state.
+    pub async fn begin_repeatable(&mut self) -> Result<()> {
+        self.transaction.begin("BEGIN", false);
+        if !self.manner().await?.repeatable {
+            self.transaction.begin_as(REPEATABLE);
+        }
+        Ok(())
     }
 
     /// Whether the transaction at work, or the one that would begin, may be REPEATABLE READ or SERIALIZABLE.

@@ -50,14 +50,15 @@ impl<C: Client> Work<'_, C> {
         fields: Vec<Field>,
         domains: bool,
     ) -> Result<PartColumns> {
-        let mut types = self.type_names(&fields).await?;
+        let bare = self.type_names(&fields).await?;
+        let mut types = bare.clone();
         if domains {
             self.add_domains(statement, &fields, &mut types).await?;
         }
         if self.epoch.snapshot.own_collations || statement.sql.contains("COLLATE") {
             self.add_collations(statement, &fields, &mut types).await?;
         }
-        Ok(PartColumns { types, fields })
+        Ok(PartColumns { types, bare, fields })
     }
 
     /// `format_type` of each column; anonymous rows have none and can't travel as text.

@@ -36,6 +36,7 @@ macro_rules! caught {
             columns: $work.columns,
             broadcast: $work.broadcast,
             is_source: true,
+            one_state: $work.one_state,
             ..Work::plain(
                 $work.herd,
                 $work.epoch,

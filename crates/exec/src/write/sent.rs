@@ -10,6 +10,7 @@ use crate::budget::Taken;
 use crate::carried::Carriers;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::query::by_shards::BY_SHARDS;
 use crate::request::{Bound, Request};
 use crate::router::compiled::{Compiled, ReadyTurn, ReadyTurns};
 use crate::router::described::Described;
@@ -21,7 +22,7 @@ use crate::write::in_turn::{KeptRows, own_bound};
 const TIMES: usize = 4;
 
 /// What planners can't know of rows that were sent is how they fit a table's: once they expect one row, they loop over all that were sent for each.
-const FOR_SENT: [&str; 2] = ["SET LOCAL enable_nestloop = off", "SET LOCAL enable_partitionwise_join = on"];
+const FOR_SENT: [&str; 2] = ["SET LOCAL enable_nestloop = off", BY_SHARDS];
 
 impl<C: Client> Work<'_, C> {
     /// Statements that only read, one after the other, of which all but the last have at most so many bytes of rows, and there is room for them;
@@ -40,14 +41,21 @@ impl<C: Client> Work<'_, C> {
             Err(ExecError::Sql(_) | ExecError::Refused(_)) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let uses = self.uses.clone();
+        let (uses, alone, one_state) = (self.uses.clone(), self.reads_alone(), self.one_state);
+        if all.one_state && !self.transaction.is_active() {
+            self.begin_repeatable().await?;
+        }
+        self.one_state |= all.one_state;
         let kept = self.read_before(all, &ready, &carriers, &bound, limit).await;
-        self.uses = uses;
+        (self.uses, self.one_state) = (uses, one_state);
         let (Some(kept), Some(last)) = (kept?, ready.last()) else { return Ok(None) };
         let own = own_bound(last, all, &bound, &kept);
-        if !self.transaction.is_active() && !self.is_source {
+        if alone {
             self.need_transaction();
-            FOR_SENT.iter().for_each(|set| self.transaction.note_setting(set));
+            for set in FOR_SENT {
+                self.transaction.everywhere(set).await?;
+                self.transaction.note_setting(set);
+            }
         }
         self.itself(last, request, &described, &bound, Some(&own)).await.map(Some)
     }

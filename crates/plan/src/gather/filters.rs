@@ -4,15 +4,18 @@
 //! A condition holds for the rows of one side of a join only where those that fail it are not kept by the join all the same.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use catalog::Relation;
 use sql::ast::{self, Node, a_const::Val};
 use sql::walk::{self, Visit, VisitMut};
-use sql::{NodeEnum, build, names, search};
+use sql::{NodeEnum, build, names, relations, search};
 use wire::type_oid;
 
+use super::used::visible;
 use crate::classes::Var;
 use crate::levels::{Analysis, Use};
-use crate::{keys, needs};
+use crate::{keys, needs, pull, views};
 
 /// By the place where a table is named: what its rows must pass.
 pub struct Filters(HashMap<*const ast::RangeVar, Vec<Node>>);
@@ -22,8 +25,9 @@ impl Filters {
     pub fn of(a: &Analysis, select: &ast::SelectStmt) -> Self {
         let mut equal = Equal { a, found: vec![] };
         walk::select_stmt(select, &mut equal);
-        let mut levels = Levels { a, equal: equal.found, found: HashMap::new() };
+        let mut levels = Levels { a, equal: equal.found, partners: vec![], found: HashMap::new() };
         walk::select_stmt(select, &mut levels);
+        levels.sift();
         Filters(levels.found)
     }
 
@@ -37,21 +41,18 @@ impl Filters {
     ) -> Self {
         let mut equal = Equal { a, found: vec![] };
         walk::below(statement, &mut equal);
-        let mut levels = Levels { a, equal: equal.found, found: HashMap::new() };
+        let mut levels = Levels { a, equal: equal.found, partners: vec![], found: HashMap::new() };
         walk::below(statement, &mut levels);
         let mut conditions = vec![];
         conjuncts(condition, &mut conditions);
         from.iter().for_each(|item| levels.item(item, &conditions, level));
+        levels.sift();
         Filters(levels.found)
     }
 
     /// The condition for the rows of a table named here.
     pub fn of_table(&self, rv: &ast::RangeVar) -> Option<Node> {
-        let mut all = self.0.get(&std::ptr::from_ref(rv))?.clone();
-        match all.len() {
-            0 | 1 => all.pop(),
-            _ => Some(build::and(all)),
-        }
+        self.0.get(&std::ptr::from_ref(rv)).filter(|passes| !passes.is_empty()).cloned().map(all)
     }
 }
 
@@ -97,6 +98,8 @@ const DEPTH_MAX: usize = 4;
 struct Levels<'l, 'a, 'n> {
     a: &'l Analysis<'a>,
     equal: Vec<(Var, &'n Node)>,
+    /// What every node has, and other rows must meet.
+    partners: Vec<Partner>,
     found: HashMap<*const ast::RangeVar, Vec<Node>>,
 }
 
@@ -106,6 +109,7 @@ impl<'n> Visit<'n> for Levels<'_, '_, '_> {
             let mut conditions = vec![];
             conjuncts(s.where_clause.as_deref(), &mut conditions);
             s.from_clause.iter().for_each(|item| self.item(item, &conditions, *level));
+            conditions.iter().for_each(|condition| self.listed(condition, *level));
         }
         true
     }
@@ -136,13 +140,88 @@ impl Levels<'_, '_, '_> {
     fn table(&mut self, rv: &ast::RangeVar, conditions: &[&Node], level: usize) {
         let at = std::ptr::from_ref(rv);
         let uses = self.a.ranges.get(&at).into_iter().flatten();
-        let Some(of) = uses.map(|u| &self.a.uses[*u]).find(|u| u.level == level) else { return };
-        let mut passes: Vec<Node> = conditions.iter().filter_map(|c| self.implied(c, of, level, 0)).collect();
+        let Some(of) = uses.map(|u| &self.a.uses[*u]).find(|u| u.level == level) else {
+            return self.partner(rv, conditions, level);
+        };
+        let named = Named { relation: &of.relation, columns: &of.columns };
+        let mut passes: Vec<Node> = conditions.iter().filter_map(|c| self.implied(c, named, level, 0)).collect();
         // Who names the WITH query that it is in besides may need other rows.
         if self.a.ranges.get(&at).is_some_and(|uses| uses.len() == 1) {
             passes.extend(of.key.iter().filter_map(|key| self.of_key(*key, of)));
         }
         self.found.insert(at, passes);
+    }
+
+    /// A table that every node has, if the conditions say which of its rows are needed.
+    fn partner(&mut self, rv: &ast::RangeVar, conditions: &[&Node], level: usize) {
+        // What a view reads, who asks may have no right to.
+        let relation = self.a.cx.relation(rv).filter(|r| r.is_reference() && !views::is_in_view(rv));
+        let (Some(relation), Some(scope)) = (relation, self.a.scopes.get(&level)) else { return };
+        let alias = rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname);
+        let names = visible(relation, rv);
+        let columns: Option<Vec<Var>> = names.iter().map(|name| scope.resolve(&[alias, name])).collect();
+        let Some(columns) = columns.filter(|_| self.a.cx.take(names.len())) else { return };
+        let named = Named { relation, columns: &columns };
+        let passes: Vec<Node> = conditions.iter().filter_map(|c| self.implied(c, named, level, 0)).collect();
+        if !passes.is_empty() {
+            self.partners.push(Partner { columns, rows: Rows::Table { relation: relation.clone(), passes } });
+        }
+    }
+
+    /// A column's values are those of a subquery that says the same on every node.
+    fn listed(&mut self, condition: &Node, level: usize) {
+        let Some(NodeEnum::SubLink(s)) = &condition.node else { return };
+        let body = s.subselect.as_deref().and_then(|q| q.node.as_ref());
+        let (Some(NodeEnum::SelectStmt(body)), Some(scope)) = (body, self.a.scopes.get(&level)) else { return };
+        let equal = s.sub_link_type == ast::SubLinkType::AnySublink as i32 && self.a.is_equality(&s.oper_name);
+        let column = s.testexpr.as_deref().filter(|_| equal).and_then(|test| self.a.var(test, scope));
+        let inside = self.a.by_node.get(&std::ptr::from_ref(body.as_ref()));
+        if let (Some(column), Some(inside)) = (column, inside)
+            && self.is_steady(body, *inside)
+        {
+            self.partners.push(Partner { columns: vec![column], rows: Rows::Query(body.clone()) });
+        }
+    }
+
+    /// The subquery reads what every node has, by names that mean the same wherever it stands, and nothing of what is around it.
+    fn is_steady(&self, body: &ast::SelectStmt, level: usize) -> bool {
+        let a = self.a;
+        let whole = |rv: &ast::RangeVar| {
+            // Without a schema it may be a WITH query's name elsewhere.
+            a.cx.relation(rv).is_some_and(|r| r.is_reference())
+                && !views::is_in_view(rv)
+                && (!rv.schemaname.is_empty() || a.named.is_empty())
+        };
+        let volatile = a.levels.iter().any(|l| l.volatile || l.locking);
+        let outside = a.scopes.get(&level).is_none_or(|scope| pull::refers_outside(body, scope));
+        let free = a.is_free(level) && a.deep_home(level).is_none() && a.same_everywhere(level).is_ok();
+        free && !volatile
+            && !outside
+            && body.with_clause.is_none()
+            && relations::of_select(body).iter().all(|rv| whole(rv))
+    }
+
+    /// Rows that are known to be equal to a partner's in a column are needed only where that is needed itself.
+    fn sift(&mut self) {
+        for (at, passes) in &mut self.found {
+            // Who names the WITH query that it is in besides may need other rows.
+            let Some([u]) = self.a.ranges.get(at).map(Vec::as_slice) else { continue };
+            let of = &self.a.uses[*u];
+            for partner in &self.partners {
+                if !self.a.cx.take(of.columns.len() * partner.columns.len()) {
+                    return;
+                }
+                let equal = of.columns.iter().enumerate().find_map(|(own, v)| {
+                    let same = |p: &Var| self.a.classes.same(of.classes, *v, *p);
+                    Some((own, partner.columns.iter().position(same)?))
+                });
+                // Of no collation, of which the two might have others.
+                let known = |of: u32| type_oid::is_integer(of) || matches!(of, type_oid::UUID | type_oid::DATE);
+                if let Some((own, theirs)) = equal.filter(|(own, _)| known(of.relation.columns[*own].type_oid)) {
+                    passes.push(partner.has(&of.relation.columns[own].name, theirs));
+                }
+            }
+        }
     }
 
     /// Where a row's shard is known to be that of a constant which another column is compared with, its key is that constant.
@@ -162,7 +241,7 @@ impl Levels<'_, '_, '_> {
     }
 
     /// What the condition says of the table's rows alone: all of it, or what follows from each of its alternatives.
-    fn implied(&self, condition: &Node, of: &Use, level: usize, depth: usize) -> Option<Node> {
+    fn implied(&self, condition: &Node, of: Named, level: usize, depth: usize) -> Option<Node> {
         if let Some(own) = self.own(condition, of, level) {
             return Some(own);
         }
@@ -170,8 +249,8 @@ impl Levels<'_, '_, '_> {
         let parts = b.args.iter().map(|arg| self.implied(arg, of, level, depth + 1));
         match ast::BoolExprType::try_from(b.boolop) {
             Ok(ast::BoolExprType::AndExpr) => {
-                let mut known: Vec<Node> = parts.flatten().collect();
-                if known.len() > 1 { Some(build::and(known)) } else { known.pop() }
+                let known: Vec<Node> = parts.flatten().collect();
+                (!known.is_empty()).then(|| all(known))
             }
             Ok(ast::BoolExprType::OrExpr) => parts.collect::<Option<Vec<Node>>>().map(build::or),
             _ => None,
@@ -179,7 +258,7 @@ impl Levels<'_, '_, '_> {
     }
 
     /// The condition by the table's own names of its columns, if it is of them alone and can't fail.
-    fn own(&self, condition: &Node, of: &Use, level: usize) -> Option<Node> {
+    fn own(&self, condition: &Node, of: Named, level: usize) -> Option<Node> {
         let scope = self.a.scopes.get(&level)?;
         let column = |n: &Node| {
             let v = scope.resolve(&names::column(n)?)?;
@@ -216,9 +295,56 @@ pub(super) fn conjuncts<'n>(node: Option<&'n Node>, found: &mut Vec<&'n Node>) {
     }
 }
 
+/// A table by its columns' variables.
+#[derive(Clone, Copy)]
+struct Named<'n> {
+    relation: &'n Relation,
+    columns: &'n [Var],
+}
+
+/// What every node has, of which some rows are needed.
+struct Partner {
+    columns: Vec<Var>,
+    rows: Rows,
+}
+
+enum Rows {
+    Table {
+        relation: Arc<Relation>,
+        passes: Vec<Node>,
+    },
+    /// Of one column.
+    Query(Box<ast::SelectStmt>),
+}
+
+impl Partner {
+    /// The column is that of a row which passes.
+    fn has(&self, column: &str, theirs: usize) -> Node {
+        let rows = match &self.rows {
+            Rows::Query(query) => (**query).clone(),
+            Rows::Table { relation, passes } => {
+                let mut rows = build::select();
+                rows.target_list = vec![build::target(build::column(&[&relation.columns[theirs].name]), None)];
+                rows.from_clause = vec![build::range_var(&relation.schema, &relation.name, None)];
+                rows.where_clause = Some(Box::new(all(passes.clone())));
+                rows
+            }
+        };
+        build::within(build::column(&[column]), rows)
+    }
+}
+
+/// All of them hold.
+fn all(mut conditions: Vec<Node>) -> Node {
+    match conditions.len() {
+        1 => conditions.remove(0),
+        _ => build::and(conditions),
+    }
+}
+
 struct Test<'t, 'a> {
     a: &'t Analysis<'a>,
-    of: &'t Use,
+    of: Named<'t>,
     column: &'t dyn Fn(&Node) -> Option<usize>,
 }
 

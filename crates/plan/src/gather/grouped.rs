@@ -35,7 +35,7 @@ impl<'p> Composer<'p, '_> {
             }
             let names = used::visible(&u.relation, rv);
             let alias = rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname);
-            let all = gather.used.columns(&u.relation).into_iter();
+            let all = gather.facts.used.columns(&u.relation).into_iter();
             let wanted = all.filter(|c| !has(u.columns[*c]) && can_group(u.relation.columns[*c].type_oid));
             out.group_clause.extend(wanted.map(|c| build::column(&[alias, &names[c]])));
         }

@@ -6,20 +6,21 @@
 //! they are.
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
+use catalog::Oid;
+use sql::NodeEnum;
 use sql::ast;
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, search};
 
-use super::{Filters, Gather, Lookups, Used};
-use crate::compose::Composer;
+use super::{Facts, Gather};
+use crate::compose::{Composer, direct_uses};
 use crate::in_turn::parts::kept_rows;
 use crate::in_turn::{self, InTurn, Turn, WithQuery};
-use crate::levels::{Analysis, From};
+use crate::levels::Analysis;
 use crate::text::{self, Piece, Text};
-use crate::tree::Part;
+use crate::tree::{Part, Recipients};
 use crate::{Context, Result, Steps, select};
-use wire::type_oid::TEXT_ARRAY;
 
 /// How many tables are tried.
 const TRIED_MAX: usize = 4;
@@ -27,36 +28,28 @@ const TRIED_MAX: usize = 4;
 const STEPS_MAX: u32 = Steps::SHORT / 2;
 
 /// The ways there are, each as statements one after the other that only read.
-pub fn ways<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize) -> Vec<InTurn> {
+pub fn ways<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &Rc<Facts>) -> Vec<InTurn> {
     match a.cx.steps {
-        Some(steps) => steps.aside(STEPS_MAX, || all(a, query, level)).unwrap_or_default(),
-        None => all(a, query, level),
+        Some(steps) => steps.aside(STEPS_MAX, || all(a, query, level, facts)).unwrap_or_default(),
+        None => all(a, query, level, facts),
     }
 }
 
-fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize) -> Vec<InTurn> {
+fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &Rc<Facts>) -> Vec<InTurn> {
     let unsteady = a.levels.iter().any(|l| l.volatile || l.locking) || a.needs_home.is_some();
     // Named by itself, a partition by time is a table of its own, with rows of the whole one.
     let in_parts = a.uses.iter().any(|u| u.relation.distribution().is_some_and(|d| d.is_part));
-    if unsteady || in_parts || a.cx.snapshot.nodes.len() < 2 || a.uses.len() < 2 {
+    if unsteady || in_parts || facts.used.has_rows() || a.cx.snapshot.nodes.len() < 2 || a.uses.len() < 2 {
         return vec![];
     }
     let mut tried: Vec<BTreeSet<usize>> = vec![];
-    for u in a.levels.iter().flat_map(|l| l.from.iter().flat_map(direct)) {
+    for u in a.levels.iter().flat_map(|l| l.from.iter().flat_map(direct_uses)) {
         let stays = beside(a, u);
         if stays.len() < a.uses.len() && !tried.contains(&stays) && tried.len() < TRIED_MAX {
             tried.push(stays);
         }
     }
-    tried.into_iter().filter_map(|stays| way(a, query, level, stays)).collect()
-}
-
-fn direct(from: &From) -> Vec<usize> {
-    match from {
-        From::Use(u) => vec![*u],
-        From::Join { left, right, .. } => [direct(left), direct(right)].concat(),
-        _ => vec![],
-    }
+    tried.into_iter().filter_map(|stays| way(a, query, level, Gather::new(facts, stays))).collect()
 }
 
 /// The uses of tables whose rows are on the nodes of those that the statement joins them with.
@@ -69,16 +62,12 @@ fn beside(a: &Analysis, u: usize) -> BTreeSet<usize> {
     (0..a.uses.len()).filter(|v| *v == u || group(u) == group(*v) && joined(*v)).collect()
 }
 
-fn way<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, stays: BTreeSet<usize>) -> Option<InTurn> {
-    // Nobody may see two states of a table: that of its own rows, and that of what was read before.
-    let oids: BTreeSet<_> = stays.iter().map(|u| a.uses[*u].relation.oid).collect();
-    if (0..a.uses.len()).any(|u| !stays.contains(&u) && oids.contains(&a.uses[u].relation.oid)) {
-        return None;
-    }
-    let used = Used::of(a, query).filter(|used| !used.has_rows())?;
+fn way<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, gather: Gather) -> Option<InTurn> {
+    let oids =
+        |uses: &mut dyn Iterator<Item = &usize>| -> BTreeSet<Oid> { uses.map(|u| a.uses[*u].relation.oid).collect() };
+    let mut read_by = vec![oids(&mut gather.stays.iter())];
     let mut composer = Composer::new(a);
-    let (filters, lookups) = (Filters::of(a, query), Lookups::of(a, query));
-    composer.gather = Some(Gather { used, filters, lookups, by: vec![], tables: vec![], stays });
+    composer.gather = Some(gather);
     let out = composer.taken(query, level).ok().filter(|_| !composer.uses_home && !composer.parts.is_empty())?;
     let mut out = NodeEnum::SelectStmt(Box::new(out));
     let gather = composer.gather.as_ref()?;
@@ -86,27 +75,26 @@ fn way<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, stays: BT
         // Rows that were sent have no index: home makes one for rows that are looked up one by one.
         return None;
     }
-    gather.used.rename(&mut out);
-    let mut parameters = 0;
-    search::each(query, |n| {
-        if let NodeEnum::ParamRef(p) = n {
-            parameters = parameters.max(usize::try_from(p.number).unwrap_or(0));
-        }
-    });
+    gather.facts.used.rename(&mut out);
+    let parameters = in_turn::parameters(query);
     let mut places = Places { types: &composer.types, first: HashMap::new(), rows: vec![], parameters, failed: false };
     walk::below_mut(&mut out, &mut places);
     let rows = (!places.failed).then_some(places.rows)?;
     let text = a.cx.text(out).ok()?;
+    read_by.extend(composer.parts.iter().map(|part| {
+        let Recipients::Shards(uses) = &part.target;
+        oids(&mut uses.iter())
+    }));
+    let one_state =
+        read_by.iter().map(BTreeSet::len).sum::<usize>() > read_by.iter().flatten().collect::<BTreeSet<_>>().len();
     let reads = composer.parts.into_iter().zip(composer.types).enumerate();
     let mut turns: Vec<Turn> = reads.map(|(n, (part, types))| read(n, part, types?, a.cx)).collect::<Option<_>>()?;
     let of_text = |_, _| "pg_catalog.text".to_string();
-    let mut types = a.cx.parameters.iter().copied().take(parameters).collect::<Vec<_>>();
-    types.resize(parameters, 0);
-    types.resize(parameters + rows.len(), TEXT_ARRAY);
+    let types = in_turn::types(a.cx, parameters, rows.len());
     let cx = Context { parameters: &types, ..names(a.cx) };
     turns.push(Turn { query: None, plan: itself(&text, &of_text, &cx).ok().flatten()?, text });
     let (search_path, temporary) = (a.cx.search_path.to_vec(), a.cx.temporary.to_vec());
-    Some(InTurn { turns, parameters, rows, search_path, temporary })
+    Some(InTurn { turns, parameters, rows, search_path, temporary, one_state })
 }
 
 /// What names mean, before planning.
@@ -134,6 +122,7 @@ fn read(number: usize, part: Part, types: Vec<Option<String>>, cx: &Context) -> 
     let sql = in_turn::sql(&text, &|_, _| String::new());
     let tree = sql::parse(&sql, true).ok()?.pop()?;
     let plan = crate::plan(&tree, &sql, &Context { parameters: cx.parameters, ..names(cx) }).ok()?;
+    let plan = Some(plan).filter(|plan| plan.refusal().is_none())?;
     Some(Turn { query: Some(query), text, plan })
 }
 

@@ -88,7 +88,7 @@ impl<'a> Analysis<'a> {
                 || (type_oid::is_text(x) && type_oid::is_text(y)))
         {
             self.classes.union(place, a, b);
-            if let Some(outer) = self.outer.iter_mut().find(|o| o.on == place) {
+            if let Some(outer) = self.outer.iter_mut().find(|o| o.on == place && !o.reduced) {
                 outer.equal.push((a, b));
             }
         }
@@ -110,19 +110,30 @@ impl<'a> Analysis<'a> {
             if !self.cx.take((new + self.outer.len() * (1 + fresh.len())) / LOOKS) {
                 return;
             }
-            for o in &mut self.outer {
+            for o in self.outer.iter_mut().filter(|o| !o.needed) {
                 o.needed |= match o.looked {
                     false => o.nullable.iter().any(|v| self.needed.contains(&(o.place, *v))),
                     true => fresh.iter().any(|(place, v)| *place == o.place && o.nullable.contains(v)),
                 };
                 o.looked = true;
             }
-            let Some(at) = self.outer.iter().position(|o| o.needed) else { return };
-            let outer = self.outer.swap_remove(at);
-            for (a, b) in outer.equal {
-                self.equate(outer.place, a, b);
+            let Some(outer) = self.outer.iter_mut().find(|o| o.needed && !o.reduced) else { return };
+            outer.reduced = true;
+            let (place, equal) = (outer.place, std::mem::take(&mut outer.equal));
+            for (a, b) in equal {
+                self.equate(place, a, b);
             }
         }
+    }
+
+    /// The outer join with this condition joins like an inner one.
+    pub fn is_reduced(&self, on: JoinDomain) -> bool {
+        self.outer.iter().any(|o| o.on == on && o.reduced)
+    }
+
+    /// Columns of the side that the outer join with this condition may leave out.
+    pub fn left_out(&self, on: JoinDomain) -> Option<&[Var]> {
+        self.outer.iter().find(|o| o.on == on).map(|o| &o.nullable[..])
     }
 
     fn need(&mut self, place: JoinDomain, v: Var) {

@@ -315,7 +315,7 @@ impl<'a> Analysis<'a> {
         let nullable: Vec<Var> = nullable.iter().flat_map(|i| i.columns.iter().filter_map(|c| c.1)).collect();
         if !nullable.is_empty() {
             self.cx.take(nullable.len());
-            self.outer.push(Outer { place, on, nullable, equal: vec![], looked: false, needed: false });
+            self.outer.push(Outer { place, on, nullable, equal: vec![], looked: false, needed: false, reduced: false });
         }
         let mut using: Vec<String> = names::strings(&join.using_clause).iter().map(|s| s.to_string()).collect();
         if join.is_natural {

@@ -153,10 +153,8 @@ impl<C: Client> Work<'_, C> {
         // Elements of an array, each a value of its own.
         let sql =
             format!("SELECT pg_catalog.unnest(herd.ask_rows(ARRAY[{}]::pg_catalog.text[], {ask}))", tables.join(","));
-        let mut p = self.lane(node).await?;
-        let rows = p.lane.rows(&sql).await;
-        self.put_back(p).await;
-        Ok(rows?.into_iter().map(|row| row.into_iter().next().flatten()).collect())
+        let rows = self.ask_node(node, &sql).await?;
+        Ok(rows.into_iter().map(|row| row.into_iter().next().flatten()).collect())
     }
 
     /// The shard's part of every table, and its key's column.

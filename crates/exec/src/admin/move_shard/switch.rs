@@ -150,10 +150,7 @@ impl<C: Client> Work<'_, C> {
 
     /// The first row, in the client's name; without columns if there is none.
     pub(super) async fn row_on(&mut self, node: NodeId, sql: &str) -> Result<catalog::Row> {
-        let mut p = self.lane(node).await?;
-        let rows = p.lane.rows(sql).await;
-        self.put_back(p).await;
-        Ok(rows?.into_iter().next().unwrap_or_default())
+        Ok(self.ask_node(node, sql).await?.into_iter().next().unwrap_or_default())
     }
 }
 
