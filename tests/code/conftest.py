@@ -61,18 +61,24 @@ class Db:
         return copies[0]
 
 
+_MAKE = """
+    DROP SCHEMA IF EXISTS code CASCADE;
+    CREATE SCHEMA code;
+    SET search_path = code;
+    CREATE TABLE d (id int PRIMARY KEY, v int, w text);
+    SELECT create_distributed_table('d', 'id');
+    CREATE TABLE r (id int PRIMARY KEY, v int, w text);
+    SELECT create_reference_table('r');
+    CREATE TABLE l (id int PRIMARY KEY, v int, w text);
+    INSERT INTO d SELECT g, g, 'd' FROM generate_series(1, 40) g;
+    INSERT INTO r SELECT g, g, 'r' FROM generate_series(1, 30) g;
+    INSERT INTO l SELECT g, g, 'l' FROM generate_series(1, 20) g;
+"""
+
+
 @pytest.fixture
 def db(code_herd):
     with code_herd.server.connect() as connection:
-        connection.execute("DROP SCHEMA IF EXISTS code CASCADE")
-        connection.execute("CREATE SCHEMA code")
-        connection.execute("SET search_path = code")
-        connection.execute("CREATE TABLE d (id int PRIMARY KEY, v int, w text)")
-        connection.execute("SELECT create_distributed_table('d', 'id')")
-        connection.execute("CREATE TABLE r (id int PRIMARY KEY, v int, w text)")
-        connection.execute("SELECT create_reference_table('r')")
-        connection.execute("CREATE TABLE l (id int PRIMARY KEY, v int, w text)")
-        connection.execute("INSERT INTO d SELECT g, g, 'd' FROM generate_series(1, 40) g")
-        connection.execute("INSERT INTO r SELECT g, g, 'r' FROM generate_series(1, 30) g")
-        connection.execute("INSERT INTO l SELECT g, g, 'l' FROM generate_series(1, 20) g")
+        # One string is one transaction over the nodes.
+        connection.execute(_MAKE)
         yield Db(code_herd, connection)

@@ -33,6 +33,8 @@ pub struct Analysis<'a> {
     pub uses: Vec<Use>,
     /// The uses that a name of a distributed table has: one wherever the WITH query it stands in is named.
     pub ranges: HashMap<*const ast::RangeVar, Vec<usize>>,
+    /// The columns of each place where a reference table is named: once for each time that the WITH query it stands in is named.
+    pub references: HashMap<*const ast::RangeVar, Vec<Vec<Var>>>,
     pub classes: Classes<'a>,
     /// Outer joins whose left-out side a condition may need after all, see `reduce`.
     outer: Vec<Outer>,
@@ -105,6 +107,7 @@ impl<'a> Analysis<'a> {
             levels: Vec::new(),
             uses: Vec::new(),
             ranges: HashMap::new(),
+            references: HashMap::new(),
             classes: Classes::new(cx.steps),
             outer: vec![],
             needed: HashSet::new(),

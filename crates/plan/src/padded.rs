@@ -16,14 +16,22 @@ use crate::levels::{Analysis, From};
 use crate::local::Whereabouts;
 use crate::scope::Scope;
 
-/// Which columns are NULL in the rows that are padded.
+/// Which columns rows that are padded have of their own.
 pub struct Padded<'p, 'a> {
     a: &'p Analysis<'a>,
     scope: Rc<Scope<'a>>,
-    /// They may be.
-    nullable: HashSet<Var>,
-    /// They are, and nothing else has their names.
+    /// In these they may have anything.
+    padded: HashSet<Var>,
+    /// These are NULL, and nothing else has their names.
     null: HashSet<Var>,
+}
+
+/// What is found going down the joins.
+#[derive(Default)]
+struct Columns {
+    null: HashSet<Var>,
+    /// Of tables that are joined with what may be NULL, and are there whatever is found.
+    open: HashSet<Var>,
 }
 
 impl<'p, 'a> Padded<'p, 'a> {
@@ -34,18 +42,19 @@ impl<'p, 'a> Padded<'p, 'a> {
         if l.refusal.is_some() || !l.sublinks.is_empty() || a.deep_home(level).is_some() || l.volatile || l.locking {
             return None;
         }
-        let mut nullable = HashSet::new();
+        let mut columns = Columns::default();
         let mut joins = 0;
         for from in &l.from {
             if !a.is_everywhere(from) {
-                kept(a, from, &mut nullable)?;
+                kept(a, from, &mut columns)?;
                 joins += 1;
             }
         }
         let mut times: HashMap<Var, usize> = HashMap::new();
         scope.items.iter().flat_map(|i| &i.columns).filter_map(|c| c.1).for_each(|v| *times.entry(v).or_default() += 1);
-        let null = nullable.iter().copied().filter(|v| times.get(v) == Some(&1)).collect();
-        let this = Padded { a, scope, nullable, null };
+        let padded = columns.null.union(&columns.open).copied().collect();
+        let null = columns.null.into_iter().filter(|v| times.get(v) == Some(&1)).collect();
+        let this = Padded { a, scope, padded, null };
         let passes = s.where_clause.as_deref().is_none_or(|w| this.is_kept(w));
         (joins == 1 && passes).then_some(this)
     }
@@ -57,7 +66,7 @@ impl<'p, 'a> Padded<'p, 'a> {
                 let var = Some(c)
                     .filter(|c| !names::has_star(c))
                     .and_then(|c| self.scope.resolve(&names::strings(&c.fields)));
-                var.is_none_or(|v| self.nullable.contains(&v))
+                var.is_none_or(|v| self.padded.contains(&v))
             }
             NodeEnum::SubLink(_) => true,
             _ => false,
@@ -91,7 +100,7 @@ impl<'p, 'a> Padded<'p, 'a> {
 }
 
 /// Goes down the joins to the one that keeps rows that are everywhere: where the others' rows are.
-fn kept(a: &Analysis, from: &From, nullable: &mut HashSet<Var>) -> Option<Whereabouts> {
+fn kept(a: &Analysis, from: &From, columns: &mut Columns) -> Option<Whereabouts> {
     let From::Join { kind, on, left, right, .. } = from else { return None };
     let (stays, other) = match kind {
         ast::JoinType::JoinLeft => (left, right),
@@ -100,19 +109,19 @@ fn kept(a: &Analysis, from: &From, nullable: &mut HashSet<Var>) -> Option<Wherea
     };
     let rows = a.spread_item(other)?;
     if a.is_everywhere(stays) {
-        nullable.extend(a.left_out(*on)?);
+        columns.null.extend(a.left_out(*on)?);
         return rows;
     }
-    let kept = kept(a, stays, nullable)?;
+    let kept = kept(a, stays, columns)?;
     let together = |rows: &Whereabouts| {
         let same = |k: &crate::local::Key| rows.keys.iter().any(|r| a.same_vars(&k.columns, &r.columns, *on));
         rows.group == kept.group && kept.keys.iter().any(same)
     };
-    // Rows of what is everywhere are found by padded rows as well, which are no more noticed for it.
     match rows {
         Some(rows) if !together(&rows) => return None,
-        Some(_) => nullable.extend(a.left_out(*on)?),
-        None => {}
+        Some(_) => columns.null.extend(a.left_out(*on)?),
+        // Of what is everywhere padded rows may find others than they should.
+        None => columns.open.extend(a.left_out(*on).into_iter().flatten()),
     }
     Some(kept)
 }

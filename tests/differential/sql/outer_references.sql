@@ -75,6 +75,24 @@ select v.id, count(d.k), max(v.label) from or_v v left join or_d d on d.r = v.id
 select r.id, count(d.k) from or_r r left join or_d d on d.r = r.id and random() < 2 group by r.id order by 1;
 select (select count(d.k) from or_s s left join or_d d on d.x = s.code where s.code > r.id) from or_r r order by 1;
 select r.id, count(d.k) from or_r r left join or_d d on d.r = r.id group by r.id union all select code, 0 from or_s order by 1, 2;
+-- What padded rows find of a second reference table is not what they should find.
+select s.label, count(d.k) from or_r r left join or_d d on d.r = r.id and d.x = 3 and d.k < 10 left join or_s s on s.code = d.x where r.id = 8 group by s.label order by 1;
+select r.id, count(d.k) from or_r r left join or_d d on d.r = r.id left join or_s s on s.code = d.x where s.code is null group by r.id order by 1;
+select r.id, min(s.code), max(s.label) from or_r r left join or_d d on d.r = r.id left join or_s s on s.code = coalesce(d.x, 0) group by r.id order by 1;
+select r.id, count(s.code), sum(s.code) from or_r r left join or_d d on d.r = r.id left join or_s s on s.code = coalesce(d.x, 0) group by r.id order by 1;
+select r.id, count(d.k), min(z.label) from or_s x right join (or_r r left join or_d d on d.r = r.id) on x.code = d.x left join lateral (select s.label from or_s s where s.code = coalesce(d.x, 1)) z on true group by r.id order by 1;
+-- Conditions of other levels and names of other things are no conditions of the rows that come home.
+select d.k from or_d d join or_p p on p.r = d.x where not exists (select from or_s s where d.r in (select r.id from or_r r where r.label = 'l1')) order by 1, p.k;
+select d.k, (select count(*) from or_s where d.r in (select r.id from or_r r where r.label = 'l1')) from or_d d join or_p p on p.r = d.x order by 1, p.k;
+select d.k, z.* from or_d d join or_p p on p.r = d.x left join lateral (select s.code from or_s s where s.code = 2 and d.r in (select r.id from or_r r where r.label = 'l1')) z on true order by 1, p.k;
+with or_r as (select code as id, 'l1' as label, 1 as n, null::date as day, null::uuid as u from or_s) select d.k, p.y from or_d d join or_p p on p.r = d.x join or_r on or_r.id = d.r where or_r.label = 'l1' order by 1, 2;
+select d.k, p.y from or_d d join or_p p on p.r = d.x join or_r on or_r.id = d.r where not exists (select 1 from (or_r join or_s on or_s.code = or_r.id and or_r.label = 'l1') as j where j.code = p.k) order by 1, 2;
+update or_d d set q = 5 from or_p p where p.r = d.x and not exists (select from or_s where p.k in (select id from or_r where label = 'l1')) returning d.k;
+delete from or_p p using or_d d where p.r = d.x and p.k > 45 and not exists (select from or_s where d.r in (select id from or_r where label = 'l1')) returning d.k > 0;
+-- What is not looked at does not fail.
+select k, case when k < 0 then (select 100 / count(*) from or_p where k < 0) end from or_d order by 1;
+select count(*) from or_d where k < 0 and x = (select 1 / count(*) from or_p where k < 0);
+select count(*) from or_d where x = (select 1 / count(*) from or_p where k < 0);
 -- A partner's rows.
 select sum(p.y) from or_p p, or_r r where r.id = p.r and r.label = 'l1' and p.y < (select avg(q.y) + 100 from or_p q where q.r = r.id);
 select r.id, (select count(*) from or_p p where p.r = r.id) from or_r r where r.label = 'l2' order by 1;

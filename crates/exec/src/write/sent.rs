@@ -48,7 +48,17 @@ impl<C: Client> Work<'_, C> {
         self.one_state |= all.one_state;
         let kept = self.read_before(all, &ready, &carriers, &bound, limit).await;
         (self.uses, self.one_state) = (uses, one_state);
-        let (Some(kept), Some(last)) = (kept?, ready.last()) else { return Ok(None) };
+        let kept = match kept {
+            // PostgreSQL may not have looked at it at all.
+            Err(e) if alone && !one_state && depends_on_values(&e) => {
+                if self.transaction.is_active() {
+                    self.transaction.rollback().await;
+                }
+                return Ok(None);
+            }
+            kept => kept?,
+        };
+        let (Some(kept), Some(last)) = (kept, ready.last()) else { return Ok(None) };
         let own = own_bound(last, all, &bound, &kept);
         if alone {
             self.need_transaction();
@@ -98,6 +108,12 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(Some(kept))
     }
+}
+
+/// An error of what a query computes (classes 21 and 22): cardinality violations and data exceptions.
+fn depends_on_values(e: &ExecError) -> bool {
+    let code = e.code();
+    ["21", "22"].iter().any(|class| code.starts_with(class))
 }
 
 /// Rows that wait for the last statement, which goes another way without them.

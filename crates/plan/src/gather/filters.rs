@@ -12,7 +12,6 @@ use sql::walk::{self, Visit, VisitMut};
 use sql::{NodeEnum, build, names, relations, search};
 use wire::type_oid;
 
-use super::used::visible;
 use crate::classes::Var;
 use crate::levels::{Analysis, Use};
 use crate::{keys, needs, pull, views};
@@ -155,12 +154,10 @@ impl Levels<'_, '_, '_> {
     /// A table that every node has, if the conditions say which of its rows are needed.
     fn partner(&mut self, rv: &ast::RangeVar, conditions: &[&Node], level: usize) {
         // What a view reads, who asks may have no right to.
-        let relation = self.a.cx.relation(rv).filter(|r| r.is_reference() && !views::is_in_view(rv));
-        let (Some(relation), Some(scope)) = (relation, self.a.scopes.get(&level)) else { return };
-        let alias = rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname);
-        let names = visible(relation, rv);
-        let columns: Option<Vec<Var>> = names.iter().map(|name| scope.resolve(&[alias, name])).collect();
-        let Some(columns) = columns.filter(|_| self.a.cx.take(names.len())) else { return };
+        let relation = self.a.cx.relation(rv).filter(|_| !views::is_in_view(rv));
+        let uses = self.a.references.get(&std::ptr::from_ref(rv)).map(Vec::as_slice);
+        let (Some(relation), Some([columns])) = (relation, uses) else { return };
+        let columns = columns.clone();
         let named = Named { relation, columns: &columns };
         let passes: Vec<Node> = conditions.iter().filter_map(|c| self.implied(c, named, level, 0)).collect();
         if !passes.is_empty() {
@@ -174,7 +171,11 @@ impl Levels<'_, '_, '_> {
         let body = s.subselect.as_deref().and_then(|q| q.node.as_ref());
         let (Some(NodeEnum::SelectStmt(body)), Some(scope)) = (body, self.a.scopes.get(&level)) else { return };
         let equal = s.sub_link_type == ast::SubLinkType::AnySublink as i32 && self.a.is_equality(&s.oper_name);
-        let column = s.testexpr.as_deref().filter(|_| equal).and_then(|test| self.a.var(test, scope));
+        // Of this very level: others' rows need not pass what stands here.
+        let own = |test: &&Node| {
+            names::column(test).and_then(|parts| scope.place(&parts)).is_some_and(|(hops, ..)| hops == 0)
+        };
+        let column = s.testexpr.as_deref().filter(|_| equal).filter(own).and_then(|test| self.a.var(test, scope));
         let inside = self.a.by_node.get(&std::ptr::from_ref(body.as_ref()));
         if let (Some(column), Some(inside)) = (column, inside)
             && self.is_steady(body, *inside)

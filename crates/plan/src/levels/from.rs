@@ -214,6 +214,7 @@ impl<'a> Analysis<'a> {
             }
             Placement::Reference => {
                 self.reads_reference = true;
+                self.references.entry(std::ptr::from_ref(rv)).or_default().push(vars);
                 From::Reference
             }
             Placement::Local if relation.kind == RelationKind::View && view_is_builtin(&relation) => From::Anywhere,
