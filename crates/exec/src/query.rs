@@ -57,6 +57,7 @@ impl<C: Client> Work<'_, C> {
                     compiled.has_run();
                     return Ok(tag);
                 }
+                // Not before: another way has a transaction of its own.
                 self.join_by_shards(compiled).await?;
                 if s.as_described {
                     self.agrees(compiled, request, &parts, &s.text, &described).await?;

@@ -39,7 +39,7 @@ pub fn split<'p, 'a>(
     let Ok(group) = originals.iter().map(|g| text(g, &scope)).collect::<std::result::Result<Vec<_>, _>>() else {
         return Ok(None);
     };
-    if padded.as_ref().is_some_and(|padded| !originals.iter().all(|g| padded.is_kept(g))) {
+    if padded.as_ref().is_some_and(|padded| !originals.iter().all(|g| padded.is_own(g))) {
         return Ok(None);
     }
     let mut splitter = Splitter {

@@ -4,6 +4,8 @@
 //!
 //! PostgreSQL shows all of them the same snapshot: whoever reads a table comes before whoever writes it (`order.rs`); whoever also needs
 //! what the change returns has the table's rows read before (`read_before.rs`), or it is refused. What each does alone the ordinary planner says. How rows are kept is not known here.
+//!
+//! A query's ways (`gather/stays.rs`) are such statements, too, which only read: a "WITH query" is then what is read before.
 
 mod order;
 pub(crate) mod parts;
@@ -132,8 +134,8 @@ pub(crate) fn types(cx: &Context, parameters: usize, kept: usize) -> Vec<Oid> {
 }
 
 /// What names mean, before planning.
-fn names<'a>(cx: &Context<'a>) -> Context<'a> {
-    Context::new(cx.snapshot, cx.search_path, cx.temporary)
+pub(crate) fn names<'a>(cx: &Context<'a>) -> Context<'a> {
+    Context { steps: cx.steps, ..Context::new(cx.snapshot, cx.search_path, cx.temporary) }
 }
 
 /// A turn's text with these types, its parameters as they are.

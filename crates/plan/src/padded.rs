@@ -55,12 +55,12 @@ impl<'p, 'a> Padded<'p, 'a> {
         let padded = columns.null.union(&columns.open).copied().collect();
         let null = columns.null.into_iter().filter(|v| times.get(v) == Some(&1)).collect();
         let this = Padded { a, scope, padded, null };
-        let passes = s.where_clause.as_deref().is_none_or(|w| this.is_kept(w));
+        let passes = s.where_clause.as_deref().is_none_or(|w| this.is_own(w));
         (joins == 1 && passes).then_some(this)
     }
 
     /// It says the same of a row, whether it is padded or not.
-    pub fn is_kept(&self, node: &Node) -> bool {
+    pub fn is_own(&self, node: &Node) -> bool {
         !search::any(node, |n| match n {
             NodeEnum::ColumnRef(c) => {
                 let var = Some(c)
@@ -95,7 +95,7 @@ impl<'p, 'a> Padded<'p, 'a> {
     /// the same of a value that comes twice.
     pub fn is_passed_over(&self, f: &ast::FuncCall, idempotent: bool) -> bool {
         let [arg] = &f.args[..] else { return false };
-        self.is_null(arg) || (idempotent && f.agg_filter.is_none() && self.is_kept(arg))
+        self.is_null(arg) || (idempotent && f.agg_filter.is_none() && self.is_own(arg))
     }
 }
 
@@ -112,10 +112,10 @@ fn kept(a: &Analysis, from: &From, columns: &mut Columns) -> Option<Whereabouts>
         columns.null.extend(a.left_out(*on)?);
         return rows;
     }
-    let kept = kept(a, stays, columns)?;
+    let below = kept(a, stays, columns)?;
     let together = |rows: &Whereabouts| {
         let same = |k: &crate::local::Key| rows.keys.iter().any(|r| a.same_vars(&k.columns, &r.columns, *on));
-        rows.group == kept.group && kept.keys.iter().any(same)
+        rows.group == below.group && below.keys.iter().any(same)
     };
     match rows {
         Some(rows) if !together(&rows) => return None,
@@ -123,5 +123,5 @@ fn kept(a: &Analysis, from: &From, columns: &mut Columns) -> Option<Whereabouts>
         // Of what is everywhere padded rows may find others than they should.
         None => columns.open.extend(a.left_out(*on).into_iter().flatten()),
     }
-    Some(kept)
+    Some(below)
 }

@@ -21,9 +21,9 @@ use crate::render::{self, NodeStatement};
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 
-/// Bytes of all parts that are held before the next rows are put into a table, and again and again from then on.
+/// Bytes of all parts that are held before the next rows are put into a table; of a part that has one, before more are.
 const HELD_MAX: usize = 8 << 20;
-/// Rows that go into a table at a time, even where others have taken the memory there is.
+/// Bytes of rows that go into a table at a time, even where others have taken the memory there is.
 const STORED_MIN: usize = 64 << 10;
 /// Rows of all parts together from which on PostgreSQL is told what is in them before it joins them.
 const JOINED_MIN: u64 = 2000;
@@ -76,7 +76,6 @@ impl Spill {
         }
         if stored || self.create(work, n, types).await? {
             self.store(n, types, held).await?;
-            self.note(n, 0);
             return Ok(true);
         }
         place.map(|()| false)
@@ -219,6 +218,7 @@ impl Spill {
         rows::send_statement(lane, None, &NodeStatement::over_arrays(sql, values), false, &[]);
         lane.conn.flush().await?;
         while !matches!(rows::next(lane).await?, Reply::Done) {}
+        self.note(n, 0);
         Ok(())
     }
 

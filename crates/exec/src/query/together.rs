@@ -1,8 +1,10 @@
 //! What each node answers of a query that is finished over several parts: all of them in one statement, so that it tells of one state of
-//! its tables. Each row says of which part it is, and has NULL in the columns of the others.
+//! its tables. Each row says of which part it is, and has NULL in the columns of the others. Where they would have too many columns
+//! together, each is a statement of its own, and may see another state.
 //!
 //! It does not know how a statement is sent, nor what is made of the rows.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::NodeId;
@@ -38,29 +40,28 @@ pub fn asked(
         statement: fill.statement([&parts[n].text]),
         formats: formats[n].clone(),
     };
-    if columns.iter().map(|c| c.fields.len()).sum::<usize>() > COLUMNS_MAX {
-        return nodes.into_iter().enumerate().map(|(n, nodes)| one(n, nodes)).collect();
-    }
     let mut of_node: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
     for (n, nodes) in nodes.iter().enumerate() {
         nodes.iter().for_each(|node| of_node.entry(*node).or_default().push(n));
     }
     let mut alike: BTreeMap<Vec<usize>, BTreeSet<NodeId>> = BTreeMap::new();
     of_node.into_iter().for_each(|(node, parts)| _ = alike.entry(parts).or_default().insert(node));
-    let several = alike.into_iter().map(|(numbers, nodes)| match numbers[..] {
-        [n] => one(n, nodes),
+    let width = |numbers: &[usize]| numbers.iter().map(|n| columns[*n].fields.len()).sum::<usize>();
+    let several = alike.into_iter().flat_map(|(numbers, nodes)| match numbers[..] {
+        [n] => vec![one(n, nodes)],
+        _ if width(&numbers) > COLUMNS_MAX => numbers.iter().map(|n| one(*n, nodes.clone())).collect(),
         _ => {
             let texts = texts(&numbers, parts, columns);
             let each = numbers.iter().flat_map(|n| (0..columns[*n].fields.len()).map(|c| format_of(&formats[*n], c)));
             let formats = std::iter::once(0).chain(each).collect();
-            Asked { nodes, statement: fill.statement(&texts), parts: numbers, formats }
+            vec![Asked { nodes, statement: fill.statement(texts.iter().map(AsRef::as_ref)), parts: numbers, formats }]
         }
     });
     several.collect()
 }
 
 /// One query of them all.
-fn texts(numbers: &[usize], parts: &[&Part], columns: &[PartColumns]) -> Vec<Text> {
+fn texts<'p>(numbers: &[usize], parts: &[&'p Part], columns: &[PartColumns]) -> Vec<Cow<'p, Text>> {
     let mut texts = Vec::with_capacity(1 + 2 * numbers.len());
     for (place, n) in numbers.iter().enumerate() {
         let mut sql = if place > 0 { " UNION ALL ".to_string() } else { String::new() };
@@ -73,10 +74,10 @@ fn texts(numbers: &[usize], parts: &[&Part], columns: &[PartColumns]) -> Vec<Tex
                 }
             }
         }
-        texts.push(Text::from(format!("{sql} FROM (")));
-        texts.push(parts[*n].text.clone());
+        texts.push(Cow::Owned(Text::from(format!("{sql} FROM ("))));
+        texts.push(Cow::Borrowed(&parts[*n].text));
         let names: Vec<String> = (0..columns[*n].fields.len()).map(|c| format!("c{c}")).collect();
-        texts.push(Text::from(format!(") p ({})", names.join(", "))));
+        texts.push(Cow::Owned(Text::from(format!(") p ({})", names.join(", ")))));
     }
     texts
 }

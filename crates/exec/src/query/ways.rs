@@ -70,16 +70,16 @@ impl<C: Client> Work<'_, C> {
         if statement.ways.is_empty() || timed || !may {
             return Ok(None);
         }
+        let usable = |number: usize| alone || statement.ways.get(number).is_some_and(|way| !way.one_state);
         let chosen = match compiled.ways.chosen(self.broadcast) {
-            Some(chosen) => chosen,
-            None => {
+            Some(chosen) if chosen.is_none_or(usable) => chosen,
+            _ => {
                 let chosen = self.choose(compiled, request, statement).await?;
                 compiled.ways.choose(self.broadcast, chosen);
                 chosen
             }
         };
-        let way = chosen.and_then(|number| Some((number, statement.ways.get(number)?)));
-        Ok(way.filter(|(_, way)| alone || !way.one_state))
+        Ok(chosen.and_then(|number| Some((number, statement.ways.get(number)?))))
     }
 
     /// The statement is a transaction of its own, in which it may do as it likes.
@@ -121,7 +121,8 @@ impl<C: Client> Work<'_, C> {
         };
         let nodes = self.epoch.snapshot.nodes.len();
         let mut best = (most, None);
-        for (i, way) in statement.ways.iter().enumerate() {
+        let alone = self.reads_alone();
+        for (i, way) in statement.ways.iter().enumerate().filter(|(_, way)| alone || !way.one_state) {
             let mut sent = 0.0;
             for turn in reads(way) {
                 sent += self.expected(&turn.text, &nodes_of(turn), &bound, &mut known).await?;

@@ -22,6 +22,7 @@ use crate::write::in_turn::{KeptRows, own_bound};
 const TIMES: usize = 4;
 
 /// What planners can't know of rows that were sent is how they fit a table's: once they expect one row, they loop over all that were sent for each.
+/// They join shard by shard whatever planning takes: rows are sent only where there are many.
 const FOR_SENT: [&str; 2] = ["SET LOCAL enable_nestloop = off", BY_SHARDS];
 
 impl<C: Client> Work<'_, C> {
@@ -41,24 +42,27 @@ impl<C: Client> Work<'_, C> {
             Err(ExecError::Sql(_) | ExecError::Refused(_)) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let (uses, alone, one_state) = (self.uses.clone(), self.reads_alone(), self.one_state);
-        if all.one_state && !self.transaction.is_active() {
+        let (uses, alone, within) = (self.uses.clone(), self.reads_alone(), self.one_state);
+        // Its transaction is its own, and nobody else is in it.
+        let outermost = alone && !within;
+        if all.one_state && outermost {
             self.begin_repeatable().await?;
         }
         self.one_state |= all.one_state;
         let kept = self.read_before(all, &ready, &carriers, &bound, limit).await;
-        (self.uses, self.one_state) = (uses, one_state);
+        (self.uses, self.one_state) = (uses, within);
         let kept = match kept {
             // PostgreSQL may not have looked at it at all.
-            Err(e) if alone && !one_state && depends_on_values(&e) => {
-                if self.transaction.is_active() {
-                    self.transaction.rollback().await;
-                }
-                return Ok(None);
-            }
+            Err(e) if outermost && depends_on_values(&e) => None,
             kept => kept?,
         };
-        let (Some(kept), Some(last)) = (kept, ready.last()) else { return Ok(None) };
+        let (Some(kept), Some(last)) = (kept, ready.last()) else {
+            // Rows come home without what was begun and set for this.
+            if outermost && self.transaction.is_active() {
+                self.transaction.rollback().await;
+            }
+            return Ok(None);
+        };
         let own = own_bound(last, all, &bound, &kept);
         if alone {
             self.need_transaction();
@@ -110,10 +114,10 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-/// An error of what a query computes (classes 21 and 22): cardinality violations and data exceptions.
+/// An error of what a query computes: cardinality violations, data exceptions, what functions raise.
 fn depends_on_values(e: &ExecError) -> bool {
     let code = e.code();
-    ["21", "22"].iter().any(|class| code.starts_with(class))
+    ["21", "22", "38", "39", "P0"].iter().any(|class| code.starts_with(class))
 }
 
 /// Rows that wait for the last statement, which goes another way without them.

@@ -1,7 +1,8 @@
 //! Which conditions of a statement may be asked of a table's rows before they come to home. Home asks them again: what is left
 //! out here is slower, never wrong; what is taken must hold for every row that the answer needs, and can't fail.
 //!
-//! A condition holds for the rows of one side of a join only where those that fail it are not kept by the join all the same.
+//! A condition holds for the rows of one side of a join only where those that fail it are not kept by the join all the same. Rows that are
+//! known to equal a reference table's in a column need come only if one of its needed rows has that value: a *partner*.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -144,8 +145,7 @@ impl Levels<'_, '_, '_> {
         };
         let named = Named { relation: &of.relation, columns: &of.columns };
         let mut passes: Vec<Node> = conditions.iter().filter_map(|c| self.implied(c, named, level, 0)).collect();
-        // Who names the WITH query that it is in besides may need other rows.
-        if self.a.ranges.get(&at).is_some_and(|uses| uses.len() == 1) {
+        if only_use(self.a, at).is_some() {
             passes.extend(of.key.iter().filter_map(|key| self.of_key(*key, of)));
         }
         self.found.insert(at, passes);
@@ -205,9 +205,7 @@ impl Levels<'_, '_, '_> {
     /// Rows that are known to be equal to a partner's in a column are needed only where that is needed itself.
     fn sift(&mut self) {
         for (at, passes) in &mut self.found {
-            // Who names the WITH query that it is in besides may need other rows.
-            let Some([u]) = self.a.ranges.get(at).map(Vec::as_slice) else { continue };
-            let of = &self.a.uses[*u];
+            let Some(of) = only_use(self.a, *at) else { continue };
             for partner in &self.partners {
                 if !self.a.cx.take(of.columns.len() * partner.columns.len()) {
                     return;
@@ -293,6 +291,14 @@ pub(super) fn conjuncts<'n>(node: Option<&'n Node>, found: &mut Vec<&'n Node>) {
             b.args.iter().for_each(|arg| conjuncts(Some(arg), found));
         }
         _ => found.extend(node),
+    }
+}
+
+/// The use of a table that is named here; `None`: who names the WITH query that it is in besides may need other rows.
+fn only_use<'l>(a: &'l Analysis, at: *const ast::RangeVar) -> Option<&'l Use> {
+    match a.ranges.get(&at)?[..] {
+        [u] => Some(&a.uses[u]),
+        _ => None,
     }
 }
 

@@ -29,7 +29,9 @@ impl Semi {
 
     /// Has a part with these columns of the table named here give each row once.
     pub fn once(&self, rv: &ast::RangeVar, relation: &Relation, columns: &[usize], part: &mut ast::SelectStmt) {
-        if !self.0.contains(&std::ptr::from_ref(rv)) || part.target_list.len() > COLUMNS_MAX.min(columns.len()).max(1) {
+        // A row itself is rarely the same as another.
+        let has_row = part.target_list.len() > columns.len().max(1);
+        if !self.0.contains(&std::ptr::from_ref(rv)) || has_row || columns.len() > COLUMNS_MAX {
             return;
         }
         let is_unique = relation.unique.iter().any(|index| index.columns.iter().all(|c| columns.contains(c)));
@@ -75,7 +77,7 @@ impl Found<'_, '_> {
         let Some(level) = self.a.by_node.get(&std::ptr::from_ref(s)) else { return };
         let l = &self.a.levels[*level];
         let counts = l.aggregates || l.grouped || !l.windows.is_empty() || l.limit || l.volatile || l.locking;
-        if !counts && l.arms.is_none() && l.distinct == Distinct::None && s.limit_count.is_none() {
+        if !counts && l.arms.is_none() && l.distinct == Distinct::None {
             s.from_clause.iter().for_each(|item| self.item(item));
         }
     }

@@ -1,5 +1,6 @@
-//! A query whose tables' rows could all come home, the other way round: one table, and what is colocated with it, stays where it is; what
-//! is needed of the others is read before, and goes with the query to the nodes. Those answer it as if the rows were constants, and
+//! A query whose tables' rows could all come home, the other way round: one table, and what the statement joins with it by the keys of both,
+//! stays where it is; what is needed of the others is read before, and so are subqueries that stand by themselves, each as a statement of
+//! its own, and goes with the query to the nodes. Those answer it as if the rows were constants, and
 //! may add up what they have.
 //!
 //! Which of the ways moves least is not known here: there is one for each table that may stay, and whoever runs the query knows how large
@@ -16,10 +17,10 @@ use sql::walk::{self, VisitMut};
 use super::{Facts, Gather};
 use crate::compose::{Composer, direct_uses};
 use crate::in_turn::parts::kept_rows;
-use crate::in_turn::{self, InTurn, Turn, WithQuery};
+use crate::in_turn::{self, InTurn, Turn, WithQuery, names};
 use crate::levels::Analysis;
 use crate::text::{self, Piece, Text};
-use crate::tree::{Part, Recipients};
+use crate::tree::Part;
 use crate::{Context, Result, Steps, select};
 
 /// How many tables are tried.
@@ -52,7 +53,7 @@ fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &R
     tried.into_iter().filter_map(|stays| way(a, query, level, Gather::new(facts, stays))).collect()
 }
 
-/// The uses of tables whose rows are on the nodes of those that the statement joins them with.
+/// The use, and those of its group that the statement joins with it by their keys.
 fn beside(a: &Analysis, u: usize) -> BTreeSet<usize> {
     let group = |u: usize| a.uses[u].relation.distribution().map(|d| d.group.id);
     let joined = |v: usize| {
@@ -63,9 +64,6 @@ fn beside(a: &Analysis, u: usize) -> BTreeSet<usize> {
 }
 
 fn way<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, gather: Gather) -> Option<InTurn> {
-    let oids =
-        |uses: &mut dyn Iterator<Item = &usize>| -> BTreeSet<Oid> { uses.map(|u| a.uses[*u].relation.oid).collect() };
-    let mut read_by = vec![oids(&mut gather.stays.iter())];
     let mut composer = Composer::new(a);
     composer.gather = Some(gather);
     let out = composer.taken(query, level).ok().filter(|_| !composer.uses_home && !composer.parts.is_empty())?;
@@ -81,25 +79,25 @@ fn way<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, gather: G
     walk::below_mut(&mut out, &mut places);
     let rows = (!places.failed).then_some(places.rows)?;
     let text = a.cx.text(out).ok()?;
-    read_by.extend(composer.parts.iter().map(|part| {
-        let Recipients::Shards(uses) = &part.target;
-        oids(&mut uses.iter())
-    }));
-    let one_state =
-        read_by.iter().map(BTreeSet::len).sum::<usize>() > read_by.iter().flatten().collect::<BTreeSet<_>>().len();
     let reads = composer.parts.into_iter().zip(composer.types).enumerate();
     let mut turns: Vec<Turn> = reads.map(|(n, (part, types))| read(n, part, types?, a.cx)).collect::<Option<_>>()?;
     let of_text = |_, _| "pg_catalog.text".to_string();
     let types = in_turn::types(a.cx, parameters, rows.len());
     let cx = Context { parameters: &types, ..names(a.cx) };
     turns.push(Turn { query: None, plan: itself(&text, &of_text, &cx).ok().flatten()?, text });
+    let one_state = read_twice(&turns);
     let (search_path, temporary) = (a.cx.search_path.to_vec(), a.cx.temporary.to_vec());
     Some(InTurn { turns, parameters, rows, search_path, temporary, one_state })
 }
 
-/// What names mean, before planning.
-fn names<'a>(cx: &Context<'a>) -> Context<'a> {
-    Context { steps: cx.steps, ..Context::new(cx.snapshot, cx.search_path, cx.temporary) }
+/// Several of them read the same table, or reference tables.
+fn read_twice(turns: &[Turn]) -> bool {
+    let mut read = BTreeSet::new();
+    turns.iter().map(|turn| turn.plan.whole()).any(|whole| {
+        let tables: BTreeSet<Option<Oid>> = whole.tables.iter().map(|table| Some(table.relation.oid)).collect();
+        let references = whole.reads_reference.then_some(None);
+        tables.into_iter().chain(references).filter(|table| !read.insert(*table)).count() > 0
+    })
 }
 
 /// The plan of the query over rows that were read; `None`: nodes can't answer that, either.
