@@ -274,11 +274,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             return Ok(None);
         }
         let width = alias.colnames.len();
-        let rows = self.add_part(part, self.a.deep_uses(level))?;
-        if let Some(types) = self.types.last_mut() {
-            *types = Some(vec![None; width]);
-        }
-        Ok(match rows.node {
+        Ok(match self.rows_of(part, level, width)?.node {
             Some(NodeEnum::RangeSubselect(mut rows)) => {
                 rows.alias = Some(alias);
                 Some(build::node(NodeEnum::RangeSubselect(rows)))
@@ -298,11 +294,17 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut rows = build::select();
         let named = columns.iter().enumerate();
         rows.target_list = named.map(|(i, (name, _))| build::target(part_column(i), Some(name))).collect();
-        rows.from_clause = vec![self.add_part(body.clone(), self.a.deep_uses(level))?];
-        if let Some(types) = self.types.last_mut() {
-            *types = Some(vec![None; columns.len()]);
-        }
+        rows.from_clause = vec![self.rows_of(body.clone(), level, columns.len())?];
         Ok(Some(rows))
+    }
+
+    /// The rows of a level as a part, of which so many columns are known to come.
+    fn rows_of(&mut self, part: ast::SelectStmt, level: usize, width: usize) -> Result<Node> {
+        let rows = self.add_part(part, self.a.deep_uses(level))?;
+        if let Some(types) = self.types.last_mut() {
+            *types = Some(vec![None; width]);
+        }
+        Ok(rows)
     }
 
     /// The number of the part that has these rows.

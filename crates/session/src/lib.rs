@@ -55,6 +55,7 @@ mod simple;
 mod spare;
 mod sql_prepare;
 mod statement;
+mod time_limit;
 mod transaction;
 mod values;
 mod viewer;

@@ -11,6 +11,7 @@ use sql::{NodeEnum, ast, names};
 
 use crate::session::{Result, Session};
 use crate::shares::Share;
+use crate::time_limit::late;
 
 /// Planning that takes longer is others' time: the session's statements are worked on apart from then on.
 const LONG: Duration = Duration::from_millis(20);
@@ -68,6 +69,14 @@ impl Planning<'_> {
     }
 }
 
+/// Waits for a moment; for ever, where there is none.
+async fn reached(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Session {
     /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
     pub async fn compile(&mut self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
@@ -100,6 +109,7 @@ impl Session {
             None => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters)).await,
         };
         self.large_statements |= started.elapsed() > LONG;
+        self.unless_late(started).await?;
         compiled
     }
 
@@ -128,27 +138,30 @@ impl Session {
             planning.plan(&statement, &sql, steps)
         });
         let short = Arc::new(plan::Steps::new(plan::Steps::SHORT));
-        let planned = self.on_a_thread(plan.clone(), short.clone(), None).await?;
+        let planned = self.on_a_thread(plan.clone(), short.clone(), None, None).await?;
         if !short.is_spent() {
             return planned;
         }
+        let end = self.late_at(Instant::now()).await;
         // Whoever waits for a place has no thread: others need those.
         exec::Client::waits(&mut self.io);
         let cancelled = exec::Client::cancelled(&mut self.io);
         let place = tokio::select! {
             biased;
             () = cancelled => return Err(ExecError::cancelled()),
+            () = reached(end) => return Err(late()),
             place = router.apart.plan(role) => place,
         };
-        self.on_a_thread(plan, Arc::new(plan::Steps::new(plan::Steps::MOST)), Some(place)).await?
+        self.on_a_thread(plan, Arc::new(plan::Steps::new(plan::Steps::MOST)), Some(place), end).await?
     }
 
-    /// Plans apart; the place is free again when that has ended, be it for nobody.
+    /// Plans apart, until its time is over; the place is free again when that has ended, be it for nobody.
     async fn on_a_thread(
         &mut self,
         plan: Arc<impl Fn(&plan::Steps) -> Result<Compiled> + Send + Sync + 'static>,
         steps: Arc<plan::Steps>,
         place: Option<Share>,
+        end: Option<Instant>,
     ) -> Result<Result<Compiled>> {
         let work = steps.clone();
         let mut planned = tokio::task::spawn_blocking(move || {
@@ -162,6 +175,10 @@ impl Session {
             () = cancelled => {
                 steps.stop();
                 Err(ExecError::cancelled())
+            }
+            () = reached(end) => {
+                steps.stop();
+                Err(late())
             }
             planned = &mut planned => planned.map_err(|_| ExecError::internal("planning ended in a panic")),
         }

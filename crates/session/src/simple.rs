@@ -72,11 +72,12 @@ impl Session {
     /// Which statements of a string are no part of a block that it has.
     async fn blocks_of(&mut self, sql: &str, joins: &mut Vec<bool>) -> Result<()> {
         let _reading = self.before_reading(sql).await?;
+        let begun = Instant::now();
         match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(trees) => joins.extend(trees.iter().map(|tree| Kind::of(tree).joins != Joins::Never)),
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
         }
-        self.unless_cancelled()
+        self.unless_late(begun).await
     }
 
     /// One statement of the string, with its completion. `joins`: it is part of the block that the string has.
@@ -145,6 +146,7 @@ impl Session {
             return self.run_request(&compiled, Request::simple(sql), tried).await;
         }
         let mut reading = self.before_reading(sql).await?;
+        let begun = Instant::now();
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
             // Not to be held in place while it runs: a tree's root is large.
             Ok(mut s) => s.pop().map(Box::new),
@@ -153,7 +155,7 @@ impl Session {
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
         let decided = self.decide(&statement, &[])?;
-        self.unless_cancelled()?;
+        self.unless_late(begun).await?;
         if !decided.lasts() {
             reading.is_read();
             return Box::pin(self.run_tree(&statement, decided, sql, None)).await;

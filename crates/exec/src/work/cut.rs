@@ -62,7 +62,7 @@ impl Limit {
     }
 }
 
-/// How a transaction begins whose reads see one state, where the session's do not by themselves.
+/// How a transaction begins that reads repeatably, where the session's do not by themselves.
 const REPEATABLE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
 
 impl<C: Client> Work<'_, C> {
@@ -87,7 +87,7 @@ impl<C: Client> Work<'_, C> {
         self.make_cut(&manner).await
     }
 
-    /// A transaction of the statement's own, all of whose reads see one state.
+    /// A transaction of the statement's own, all of whose reads see one state of each node, and one cut but with `herd.snapshot = off`.
     pub async fn begin_repeatable(&mut self) -> Result<()> {
         self.transaction.begin("BEGIN", false);
         if !self.manner().await?.repeatable {
