@@ -1,5 +1,5 @@
-"""Queries of tables that are not colocated, by both ways: all rows come home, or those of all tables but the largest go to its nodes
-(`herd.broadcast`). The same rows, types and errors as on one server."""
+"""Queries of tables that are not colocated, by all ways: all rows come home, or those of all tables but the largest go to its nodes
+(`herd.broadcast`), or all go to nodes by what they are joined by (`herd.shuffle`). The same rows, types and errors as on one server."""
 
 import threading
 
@@ -90,6 +90,37 @@ ANY_WAY = [
 ]
 
 
+# Each is shuffled if that is asked for.
+SHUFFLED = [
+    "select c.name, count(*), sum(o.total) from orders o join customers c using (c) group by c.name order by 1",
+    "select i.kind, avg(l.price), count(distinct l.o) from lines l join items i using (item) group by rollup (i.kind) order by 1",
+    "select o.o, c.name from orders o left join customers c on c.c = o.c and c.region = 1 where o.o < 60 order by 1",
+    "select o.c, count(*), count(c.c) from orders o left join customers c using (c) group by o.c order by 1",
+    "select distinct o.c from orders o left join customers c on c.c = o.c order by 1",
+    "select o.o from orders o where exists (select from customers c where c.c = o.c and c.region = o.o % 5) order by 1",
+    "select count(*) from orders o where not exists (select from customers c where c.c = o.c)",
+    "select o.m, o.tags, o.state, o.total, c.since from orders o join customers c using (c) where o.o < 40 order by o.o",
+    "select max(o.total), min(c.name), count(*) from orders o join customers c using (c) where c.c > 1000",
+    "select c.name, rank() over (order by sum(o.total) desc, c.name) from orders o join customers c using (c) group by c.name order by 2, 1",
+    "select r.name, count(*) from orders o join customers c using (c) join regions r on r.region = c.region group by r.name order by 1",
+    "select l.n, o.o from lines l join orders o on o.o = l.n where l.n < 50 order by 1",
+    "select l.n, c.name, o.total from lines l join orders o on o.o = l.n join customers c on c.c = l.n order by 1",
+    "select c.since::date, count(*) from customers c join orders o on o.at = c.since::date and o.c = c.c group by 1 order by 1",
+    "select o.o, (select c.name from customers c where c.c = o.c) from orders o where o.o % 50 = 0 order by 1",
+    "select o.o, x.name from orders o, lateral (select c.name from customers c where c.c = o.c order by c.since limit 1) x order by 1",
+    "select c.name, count(*) from customers c join items i on i.item = c.name group by 1",
+    "select c.name, i.item from customers c left join items i on i.item = c.name order by c.c limit 5 offset 2",
+]
+ANY_WAY += SHUFFLED
+# `herd.broadcast` and `herd.shuffle`.
+WAYS = {"home": ("off", "off"), "broadcast": ("on", "off"), "shuffle": ("off", "on"), "auto": ("auto", "auto"), "all": ("on", "on")}
+
+
+def go(connection, way: str) -> None:
+    for name, value in zip(("broadcast", "shuffle"), WAYS[way], strict=True):
+        connection.execute(f"set herd.{name} = {value}")
+
+
 @pytest.fixture(scope="module")
 def both(oracle, herd):
     with oracle.connect() as plain, herd.connect() as many:
@@ -119,11 +150,11 @@ def how(connection, sql: str) -> str:
     return next(row[0] for row in connection.execute(f"explain {sql}").fetchall() if row[0].strip().startswith("How"))
 
 
-@pytest.mark.parametrize("way", ["on", "off", "auto"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("query", OTHER_WAY + ANY_WAY)
 def test_same_rows(both, query, way):
     plain, many = both
-    many.execute(f"set herd.broadcast = {way}")
+    go(many, way)
     expected = answer(plain, query)
     assert answer(many, query) == expected
     assert answer(many, query) == expected
@@ -134,12 +165,24 @@ def test_explained(both, query, herd_many):
     _, many = both
     if herd_many.nodes < 2:
         pytest.skip("one node has all of it")
-    many.execute("set herd.broadcast = on")
+    go(many, "broadcast")
     assert " go to the nodes of " in how(many, query), how(many, query)
-    many.execute("set herd.broadcast = off")
+    go(many, "home")
     assert " move to home" in how(many, query)
     # So few rows may as well come home.
-    many.execute("set herd.broadcast = auto")
+    go(many, "auto")
+    assert " move to home" in how(many, query)
+
+
+@pytest.mark.parametrize("query", SHUFFLED)
+def test_shuffle_is_explained(both, query, herd_many):
+    _, many = both
+    if herd_many.nodes < 2:
+        pytest.skip("one node has all of it")
+    go(many, "shuffle")
+    assert " go to nodes by what they are joined by" in how(many, query), how(many, query)
+    assert any(line.strip().startswith("Each node") for (line,) in many.execute(f"explain {query}").fetchall())
+    go(many, "auto")
     assert " move to home" in how(many, query)
 
 
@@ -151,20 +194,22 @@ PARAMETERS = [
 ]
 
 
+@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize(("query", "parameters"), PARAMETERS)
-def test_parameters(both, query, parameters, binary):
+def test_parameters(both, query, parameters, binary, way):
     plain, many = both
-    many.execute("set herd.broadcast = on")
+    go(many, way)
     for values in (parameters, parameters):
         assert answer(many, query, values, binary) == answer(plain, query, values, binary)
 
 
 @pytest.mark.parametrize("begin", ["begin", "begin isolation level repeatable read", "begin isolation level serializable"])
 @pytest.mark.parametrize("snapshot", ["repeatable", "on", "off"])
-def test_what_the_transaction_has_written_is_seen(both, begin, snapshot):
+@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+def test_what_the_transaction_has_written_is_seen(both, begin, snapshot, way):
     plain, many = both
-    many.execute("set herd.broadcast = on")
+    go(many, way)
     many.execute(f"set herd.snapshot = {snapshot}")
     query = "select c.name, count(*), sum(o.total) from orders o join customers c using (c) group by c.name order by 1"
     seen = []
@@ -179,9 +224,10 @@ def test_what_the_transaction_has_written_is_seen(both, begin, snapshot):
     assert seen[0] == seen[1] and seen[0][2]
 
 
-def test_nothing_is_left_of_what_planners_were_told(both, herd_many):
+@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+def test_nothing_is_left_of_what_planners_were_told(both, herd_many, way):
     plain, many = both
-    many.execute("set herd.broadcast = on")
+    go(many, way)
     query = "select count(*) from orders o join customers c using (c)"
     for _ in range(3):
         assert answer(many, query) == answer(plain, query)
@@ -193,7 +239,7 @@ def test_nothing_is_left_of_what_planners_were_told(both, herd_many):
             assert direct.execute("select count(*) from pg_stat_activity where state like 'idle in transaction%'").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("way", ["on", "off"])
+@pytest.mark.parametrize("way", ["broadcast", "home", "shuffle"])
 def test_one_state_of_a_table_that_is_read_twice(both, herd, way):
     """While others change it: what a subquery adds up is what the query around it does."""
     query = "select sum(total) - (select sum(total) from orders), (select count(*) from orders) - count(*) from orders"
@@ -209,7 +255,7 @@ def test_one_state_of_a_table_that_is_read_twice(both, herd, way):
     changing = [threading.Thread(target=change, args=[number]) for number in (1, 2, 3)]
     with herd.connect() as reader:
         reader.execute("set search_path = bc")
-        reader.execute(f"set herd.broadcast = {way}")
+        go(reader, way)
         for thread in changing:
             thread.start()
         try:
@@ -224,9 +270,10 @@ def test_one_state_of_a_table_that_is_read_twice(both, herd, way):
     assert seen == {(0, 0)}
 
 
-def test_into_a_table_and_out_by_copy(both):
+@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+def test_into_a_table_and_out_by_copy(both, way):
     plain, many = both
-    many.execute("set herd.broadcast = on")
+    go(many, way)
     many.execute("create table taken (o bigint, name text)")
     many.execute("select create_distributed_table('taken', 'o')")
     plain.execute("create table taken (o bigint, name text)")
@@ -242,7 +289,8 @@ def test_into_a_table_and_out_by_copy(both):
     assert copied[0] == copied[1]
 
 
-def test_who_may_not_read_a_table_is_told(both, herd):
+@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+def test_who_may_not_read_a_table_is_told(both, herd, way):
     _, many = both
     many.execute("drop role if exists bc_reader")
     many.execute("create role bc_reader login")
@@ -251,7 +299,7 @@ def test_who_may_not_read_a_table_is_told(both, herd):
     query = "select c.name, count(*) from bc.orders o join bc.customers c using (c) group by 1 order by 1"
     try:
         many.execute("set role bc_reader")
-        many.execute("set herd.broadcast = on")
+        go(many, way)
         assert answer(many, query) == "42501"
         many.execute("reset role")
         many.execute("grant select (c, name) on bc.customers to bc_reader")
@@ -265,11 +313,12 @@ def test_who_may_not_read_a_table_is_told(both, herd):
         many.execute("drop role bc_reader")
 
 
-def test_setting(both):
+@pytest.mark.parametrize("setting", ["herd.broadcast", "herd.shuffle"])
+def test_setting(both, setting):
     _, many = both
-    many.execute("set herd.broadcast = on")
-    assert many.execute("show herd.broadcast").fetchone() == ("on",)
+    many.execute(f"set {setting} = on")
+    assert many.execute(f"show {setting}").fetchone() == ("on",)
     with pytest.raises(psycopg.errors.InvalidParameterValue):
-        many.execute("set herd.broadcast = sometimes")
-    many.execute("reset herd.broadcast")
-    assert many.execute("show herd.broadcast").fetchone() == ("auto",)
+        many.execute(f"set {setting} = sometimes")
+    many.execute(f"reset {setting}")
+    assert many.execute(f"show {setting}").fetchone() == ("auto",)

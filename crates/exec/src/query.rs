@@ -8,6 +8,7 @@ pub mod cursor;
 pub mod finish;
 pub mod merge;
 pub mod part_rows;
+mod shuffle;
 pub mod sizes;
 pub mod spill;
 mod together;

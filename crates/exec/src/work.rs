@@ -33,12 +33,12 @@ use catalog::NodeId;
 use pool::{ClientLogin, Settings};
 use txn::{Lane, Participant, Transaction};
 
-use crate::broadcast_settings::Broadcast;
 use crate::budget::Allowance;
 use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client, tell_parameter, tell_said};
 use crate::column_settings::ColumnUse;
 use crate::error::{ExecError, Result};
+use crate::moves::Moves;
 use crate::now::Now;
 use crate::router::compiled::Epoch;
 use crate::router::herd::Herd;
@@ -78,8 +78,7 @@ pub struct Work<'w, C: Client> {
     pub now: Now,
     pub bulk: Bulk,
     pub columns: ColumnUse,
-    /// `herd.broadcast`.
-    pub broadcast: Broadcast,
+    pub moves: Moves,
     /// Its rows go to another statement.
     pub is_source: bool,
     /// It is one of several statements that see one state, in a transaction of their own.
@@ -123,7 +122,7 @@ impl<'w, C: Client> Work<'w, C> {
             now: Now::default(),
             bulk: Bulk::default(),
             columns: ColumnUse::default(),
-            broadcast: Broadcast::default(),
+            moves: Moves::default(),
             is_source: false,
             one_state: false,
             looks: Looks::default(),

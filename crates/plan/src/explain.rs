@@ -6,6 +6,7 @@ use catalog::Relation;
 
 use crate::broadcast::Made;
 use crate::columns::ColumnRead;
+use crate::gather::Shuffle;
 use crate::in_turn::{InTurn, Turn};
 use crate::tree::*;
 use crate::types::*;
@@ -77,6 +78,19 @@ pub fn describe_way(plan: &Planned, way: &InTurn) -> Vec<(&'static str, String)>
     }
     let label = |turn: &Turn| if turn.query.is_some() { "Before" } else { "Statement" };
     said.extend(way.turns.iter().map(|turn| (label(turn), turn.text.to_string())));
+    said
+}
+
+/// The same of a query whose rows are shuffled.
+pub fn describe_shuffle(plan: &Planned, shuffle: &Shuffle) -> Vec<(&'static str, String)> {
+    let tables = once(plan.whole().tables.iter().map(|t| t.relation.name.clone()));
+    let how = format!("rows of {} go to nodes by what they are joined by, nodes answer", tables.join(", "));
+    let mut said = vec![("How", how)];
+    if let Planned::Query { tree: Ok(Finish::Statement(Statement { why: Some(why), .. })), .. } = plan {
+        said.push(("Why", why.clone()));
+    }
+    said.extend(shuffle.parts.iter().map(|part| ("Each node", part.to_string())));
+    said.push(("Finish", format!("sql: {}", shuffle.text)));
     said
 }
 

@@ -10,10 +10,11 @@ mod filters;
 mod grouped;
 mod lookups;
 mod semi;
+mod shuffle;
 mod stays;
 mod used;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::rc::Rc;
 
 use sql::ast::{self, Node};
@@ -30,6 +31,8 @@ use crate::{Result, rewrite, unread};
 pub use filters::Filters;
 use lookups::Lookups;
 use semi::Semi;
+pub use shuffle::Shuffle;
+use shuffle::TableRows;
 pub use used::{NONE, Used, visible};
 
 /// What is known of a statement whose tables' rows come home.
@@ -38,7 +41,7 @@ pub struct Gather {
     /// Of each part by which columns its rows are looked up, where that is known.
     by: Vec<Vec<usize>>,
     /// Parts that are rows of one table: whoever needs the same rows shares them, so that both see the same.
-    tables: Vec<usize>,
+    tables: BTreeMap<usize, TableRows>,
     /// Uses of tables that stay where they are (see `stays.rs`).
     stays: BTreeSet<usize>,
 }
@@ -54,7 +57,7 @@ struct Facts {
 impl Gather {
     /// All rows are to come but those of the uses of tables that stay.
     fn new(facts: &Rc<Facts>, stays: BTreeSet<usize>) -> Self {
-        Gather { facts: facts.clone(), by: vec![], tables: vec![], stays }
+        Gather { facts: facts.clone(), by: vec![], tables: BTreeMap::new(), stays }
     }
 
     /// All of these stay, or none; `None`: some.
@@ -113,6 +116,8 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     };
     let mut finish = NodeEnum::SelectStmt(Box::new(finish.ok()?));
     facts.used.rename(&mut finish);
+    let shuffle =
+        composer.gather.as_ref().and_then(|g| shuffle::of(a, &finish, &facts, composer.parts.len(), &g.tables));
     let NodeEnum::SelectStmt(finish) = finish else { return None };
     let reads_home = composer.uses_home || a.needs_home.is_some() || !relations::of_select(&finish).is_empty();
     let reads_what_all_see = a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
@@ -131,6 +136,7 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
         lookups,
         why,
         ways,
+        shuffle,
     }))
 }
 
@@ -151,7 +157,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             self.withs.truncate(withs);
             (self.uses_home, self.others) = (home, others);
             if let Some(gather) = &mut self.gather {
-                gather.tables.retain(|t| *t < parts);
+                gather.tables.retain(|t, _| *t < parts);
                 gather.by.truncate(parts);
             }
             self.in_place(s)
@@ -238,7 +244,8 @@ impl<'p, 'a> Composer<'p, 'a> {
         types.resize(colnames.len(), None);
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
-        let number = self.table_part(a.cx.text(statement)?, types, uses);
+        let rows = TableRows { relation: relation.clone(), columns: columns.clone(), uses: uses.clone() };
+        let number = self.table_part(a.cx.text(statement)?, types, rows);
         if let Some(gather) = &mut self.gather {
             let by = gather.facts.lookups.of_table(rv).iter().filter_map(|c| columns.iter().position(|own| own == c));
             gather.by.resize(gather.by.len().max(number + 1), vec![]);
@@ -308,18 +315,18 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 
     /// The number of the part that has these rows.
-    fn table_part(&mut self, text: Text, types: Vec<Option<String>>, uses: &[usize]) -> usize {
-        let shared = self.gather.iter().flat_map(|g| &g.tables).copied().find(|n| self.parts[*n].text == text);
+    fn table_part(&mut self, text: Text, types: Vec<Option<String>>, rows: TableRows) -> usize {
+        let shared = self.gather.iter().flat_map(|g| g.tables.keys()).copied().find(|n| self.parts[*n].text == text);
         let number = shared.unwrap_or_else(|| {
             self.parts.push(Part { text, target: Recipients::Shards(vec![]), columns: None });
             self.types.push(Some(types));
             self.parts.len() - 1
         });
         let Recipients::Shards(known) = &mut self.parts[number].target;
-        let new: Vec<usize> = uses.iter().copied().filter(|u| !known.contains(u)).collect();
-        known.extend(new);
-        if let (None, Some(gather)) = (shared, &mut self.gather) {
-            gather.tables.push(number);
+        let new: Vec<usize> = rows.uses.iter().copied().filter(|u| !known.contains(u)).collect();
+        known.extend(&new);
+        if let Some(gather) = &mut self.gather {
+            gather.tables.entry(number).and_modify(|rows| rows.uses.extend(new)).or_insert(rows);
         }
         number
     }

@@ -26,6 +26,7 @@ pub mod explain;
 pub mod expression;
 pub mod fields;
 mod gather;
+mod gathered;
 mod hidden;
 pub mod in_turn;
 mod inline;
@@ -76,6 +77,7 @@ pub use apart::Apart;
 pub use broadcast::{ChangeFrom, CopiesFrom, Made, ReadBefore, Split};
 pub use columns::{ColumnPart, ColumnRead, ColumnType};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
+pub use gather::Shuffle;
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
 pub use router_views::RouterView;
@@ -108,6 +110,8 @@ pub struct Context<'a> {
     pub views: views::Views,
     /// Long lists of the statement; none before planning.
     pub lists: lists::Lists,
+    /// Rows in tables' places that are planned like tables; none but there (`gather/shuffle.rs`).
+    pub gathered: &'a [Arc<Relation>],
     /// How much work planning may be; `None`: as much as any statement may be.
     pub steps: Option<&'a Steps>,
 }
@@ -125,6 +129,7 @@ impl<'a> Context<'a> {
             targets: &[],
             views,
             lists,
+            gathered: &[],
             steps: None,
         }
     }
@@ -147,6 +152,9 @@ impl<'a> Context<'a> {
     /// The text of a tree for nodes.
     pub(crate) fn text(&self, mut tree: NodeEnum) -> Result<Text> {
         self.lists.apply(&mut tree, true);
+        if !self.gathered.is_empty() {
+            gathered::put_rows(&mut tree);
+        }
         self.views.text(tree)
     }
 
@@ -157,6 +165,9 @@ impl<'a> Context<'a> {
 
     /// What the catalog has by this name, unless a temporary table hides it.
     pub fn relation(&self, rv: &RangeVar) -> Option<&'a Arc<Relation>> {
+        if let Some(gathered) = gathered::named(rv, self.gathered) {
+            return Some(gathered);
+        }
         let (schema, name) = names::table(rv);
         let found = self.snapshot.resolve(schema, name, self.search_path).filter(|_| !self.is_temporary(rv))?;
         self.targets.iter().find(|t| through_views::is_named(t, found)).or(Some(found))

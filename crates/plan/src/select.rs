@@ -148,6 +148,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         lookups,
         why,
         ways: vec![],
+        shuffle: None,
     }))
 }
 

@@ -4,6 +4,7 @@
 use catalog::Placement;
 
 use crate::columns::ColumnRead;
+use crate::gather::Shuffle;
 use crate::in_turn::InTurn;
 use crate::text::Text;
 
@@ -164,4 +165,6 @@ pub struct Statement {
     pub why: Option<String>,
     /// The same with some tables' rows where they are: which moves less is seen when it runs.
     pub ways: Vec<InTurn>,
+    /// The same with rows spread over the nodes by what they are joined by.
+    pub shuffle: Option<Shuffle>,
 }

@@ -195,7 +195,7 @@ fn show_finish(finish: &Finish) -> String {
             });
             write!(out, "\n  combine {}, or: {otherwise}", names.collect::<Vec<_>>().join(", ")).unwrap();
         }
-        Finish::Statement(Statement { text, reads_home, lookups, ways, .. }) => {
+        Finish::Statement(Statement { text, reads_home, lookups, ways, shuffle, .. }) => {
             write!(out, "\n  finish: {text}{}", if *reads_home { "\n  on home" } else { "" }).unwrap();
             for (n, by) in lookups.iter().enumerate().filter(|(_, by)| !by.is_empty()) {
                 write!(out, "\n  rows {n} are looked up by columns {by:?}").unwrap();
@@ -203,6 +203,14 @@ fn show_finish(finish: &Finish) -> String {
             for way in ways {
                 let turns: String = way.turns.iter().map(show_turn).collect();
                 write!(out, "\n  or where less moves:{}", turns.replace('\n', "\n  ")).unwrap();
+            }
+            if let Some(shuffle) = shuffle {
+                let by = shuffle.by.iter().map(|by| by.map_or("all".to_string(), |c| format!("c{c}")));
+                write!(out, "\n  or shuffled by {}:", by.collect::<Vec<_>>().join(", ")).unwrap();
+                for part in &shuffle.parts {
+                    write!(out, "\n    each node: {part}").unwrap();
+                }
+                write!(out, "\n    finish: {}", shuffle.text).unwrap();
             }
         }
     }

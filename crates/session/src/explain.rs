@@ -4,7 +4,7 @@
 use std::time::Instant;
 use wire::sqlstate;
 
-use exec::{Compiled, ExecError, Forwarded, Request};
+use exec::{Compiled, ExecError, Forwarded, OtherWay, Request};
 use sql::ast::{self, a_const::Val};
 use sql::{NodeEnum, build};
 use wire::backend::{self, Field};
@@ -127,16 +127,17 @@ impl Session {
         self.explain_node(&options, home, request.sql.to_string()).await?;
         let way = self.work().way(compiled, request).await?;
         let described = match way {
-            Some(way) => plan::explain::describe_way(&compiled.plan, way),
-            None => plan::explain::describe(&compiled.plan),
+            OtherWay::Sent(way) => plan::explain::describe_way(&compiled.plan, way),
+            OtherWay::Shuffled(shuffle) => plan::explain::describe_shuffle(&compiled.plan, shuffle),
+            OtherWay::None => plan::explain::describe(&compiled.plan),
         };
         let labelled = described.into_iter().map(|(label, value)| (label.to_string(), value));
         let mut details: Vec<(String, String)> = labelled.collect();
         details.extend(self.pruned(compiled, request).await?);
         let mut nodes = Vec::new();
         let statements = match way {
-            Some(way) => self.read_statements(way, request),
-            None => self.node_statements(compiled, request).await?,
+            OtherWay::Sent(way) => self.read_statements(way, request),
+            OtherWay::Shuffled(_) | OtherWay::None => self.node_statements(compiled, request).await?,
         };
         for (node, statement) in statements {
             nodes.push(self.explain_node(&options, node, statement).await?);

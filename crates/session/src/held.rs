@@ -92,7 +92,7 @@ impl Session {
             now,
             bulk: self.bulk,
             columns: self.columns.as_deref().copied().unwrap_or_default(),
-            broadcast: self.broadcast,
+            moves: self.moves,
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, held, pin, &self.memory)
         };
         let done = work.run(compiled, request).await;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use exec::{Broadcast, ExecError};
+use exec::{Choice, ExecError, Moves};
 use pool::Settings;
 use txn::Cuts;
 use wire::sqlstate;
@@ -27,14 +27,17 @@ const SNAPSHOT: &str = "repeatable";
 
 /// Whether rows of tables that are not colocated go to all nodes of the largest.
 const BROADCAST: &str = "herd.broadcast";
+/// Whether they go to nodes by what they are joined by.
+const SHUFFLE: &str = "herd.shuffle";
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 16] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 17] = [
     ("herd.two_phase", &[], "on"),
     ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
     ("herd.multiplex", &[], "on"),
     (BROADCAST, &[], "auto"),
+    (SHUFFLE, &[], "auto"),
     ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
     ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
     ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
@@ -83,12 +86,13 @@ impl RouterSettings {
     }
 
     /// Which way queries of tables that are not colocated go.
-    pub fn broadcast(&self) -> Broadcast {
-        match self.get(BROADCAST) {
-            "on" => Broadcast::On,
-            "off" => Broadcast::Off,
-            _ => Broadcast::Auto,
-        }
+    pub fn moves(&self) -> Moves {
+        let choice = |name| match self.get(name) {
+            "on" => Choice::On,
+            "off" => Choice::Off,
+            _ => Choice::Auto,
+        };
+        Moves::new(choice(BROADCAST), choice(SHUFFLE))
     }
 
     /// Whether its value, or default, is one of the words for true; false for what is no setting of the router's.
@@ -155,7 +159,7 @@ impl RouterSettings {
                 Err(_) => return Err(invalid().hint(&format!("{name} is a number of rows, 0 or more."))),
             },
             idle::IN_TRANSACTION | idle::SESSION => idle::spelled(name, value)?,
-            column_use::WAY | BROADCAST if value.eq_ignore_ascii_case("auto") => "auto".to_string(),
+            column_use::WAY | BROADCAST | SHUFFLE if value.eq_ignore_ascii_case("auto") => "auto".to_string(),
             column_use::FRESHNESS if value.eq_ignore_ascii_case(column_use::STRICT) => column_use::STRICT.to_string(),
             column_use::FRESHNESS | column_use::WAIT => idle::spelled(name, value)?,
             "herd.snapshot" if value.eq_ignore_ascii_case(SNAPSHOT) => SNAPSHOT.to_string(),

@@ -102,7 +102,7 @@ pub struct Session {
     pub bulk: Bulk,
     /// `None`: as they are unless they are set.
     pub columns: Option<Box<exec::ColumnUse>>,
-    pub broadcast: exec::Broadcast,
+    pub moves: exec::Moves,
     /// More than one statement shares the implicit transaction.
     pub batch: bool,
     pub numbering: u64,
@@ -127,7 +127,7 @@ impl Session {
             now,
             bulk: self.bulk,
             columns: self.columns.as_deref().copied().unwrap_or_default(),
-            broadcast: self.broadcast,
+            moves: self.moves,
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, client, pin, &self.memory)
         }
     }

@@ -60,7 +60,7 @@ impl Session {
             session: self.bulk.session,
         };
         self.columns = column_use::of(&self.own);
-        self.broadcast = self.own.broadcast();
+        self.moves = self.own.moves();
     }
 
     /// SET and RESET, and SET TRANSACTION with its like. The router's own settings go to no node.

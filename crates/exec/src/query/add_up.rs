@@ -67,7 +67,8 @@ impl<C: Client> Work<'_, C> {
                 for p in &partials {
                     arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;
                 }
-                self.finish_over(compiled, request, otherwise, described, vec![PartRows::Held(arrays)], None).await
+                let over = (compiled.keep(request), &columns[..], vec![PartRows::Held(arrays)]);
+                self.finish_over(request, otherwise, described, over, None).await
             }
         }
     }

@@ -189,7 +189,8 @@ impl<C: Client> Work<'_, C> {
             }
             held.push(PartRows::Held(arrays));
         }
-        self.finish_over(compiled, request, otherwise, described, held, None).await
+        let over = (compiled.keep(request), &columns[..], held);
+        self.finish_over(request, otherwise, described, over, None).await
     }
 
     async fn pass_on_columns(

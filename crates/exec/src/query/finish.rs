@@ -8,14 +8,14 @@ use crate::arrays::Array;
 use crate::carried::{Carried, Carriers};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::part_rows::{PartRows, PartsRead};
+use crate::query::part_rows::{Goes, PartRows, Place};
 use crate::query::spill::{self, Spill};
 use crate::query::together::{self, Asked};
-use crate::render::{Child, Fill, Source};
-use crate::request::Request;
+use crate::render::{Child, Fill, NodeStatement, Source};
+use crate::request::{Keep, Request};
 use crate::route::{Ids, forward};
 use crate::router::compiled::Compiled;
-use crate::router::described::Described;
+use crate::router::described::{Described, PartColumns};
 use crate::work::Work;
 use crate::work::describe::not_in_place;
 use crate::work::rows;
@@ -44,10 +44,7 @@ impl<C: Client> Work<'_, C> {
         let bound = described.parameters(request);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
-        let mut carriers = Vec::with_capacity(columns.len());
-        for c in columns.iter() {
-            carriers.push(self.carry(c.types.iter().map(String::as_str)).await?);
-        }
+        let carriers = self.part_carriers(&columns).await?;
         let formats: Vec<_> = carriers.iter().map(Carriers::formats).collect();
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
@@ -60,23 +57,32 @@ impl<C: Client> Work<'_, C> {
             let wanted: Vec<_> = asked.iter().map(Asked::wanted).collect();
             opened = self.open_together(&wanted).await?;
         }
-        let mut spill = Spill::new(self, reads_home);
+        let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
+        let mut place = Place::new(Spill::new(self, reads_home), &types, &carriers, false);
         let result = async {
-            let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
-            let mut reading = PartsRead::new(&types, &carriers);
             for asked in &asked {
                 let lanes = self.ask_opened(&asked.nodes, &asked.statement, &asked.formats, keep, &mut opened).await?;
-                self.collect(lanes, asked, &mut reading, &mut spill).await?;
+                self.collect(lanes, asked, std::slice::from_mut(&mut place), &Goes::home()).await?;
             }
-            let mut answers = reading.end(&mut spill).await?;
+            let mut answers = place.end().await?;
             if joined {
-                answers = spill.before_join(self, answers, &types, lookups).await?;
+                answers = place.spill.before_join(self, answers, &types, lookups).await?;
             }
-            self.finish_over(compiled, request, text, described, answers, spill.lane.as_mut()).await
+            let over = (compiled.keep(request), &columns[..], answers);
+            self.finish_over(request, text, described, over, place.spill.lane.as_mut()).await
         }
         .await;
-        spill.end().await;
+        place.spill.end().await;
         result
+    }
+
+    /// How the values of parts travel.
+    pub async fn part_carriers(&mut self, columns: &[PartColumns]) -> Result<Vec<Carriers>> {
+        let mut carriers = Vec::with_capacity(columns.len());
+        for c in columns {
+            carriers.push(self.carry(c.types.iter().map(String::as_str)).await?);
+        }
+        Ok(carriers)
     }
 
     /// Home says of the finish what it said of the statement: rows in tables' places are seen to mean something else by errors and
@@ -94,20 +100,21 @@ impl<C: Client> Work<'_, C> {
         }
         let bound = described.parameters(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
-        let children = columns.iter().map(|c| {
-            let none = |t: &String| Array { carried: Carried::of(t), value: None };
-            let source = Source::Arrays(c.types.iter().map(none).collect());
-            Child { source, types: c.types.clone(), names: None }
-        });
-        let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
+        let fill = Fill { children: no_rows(&columns), ..Fill::new(&bound, &self.now) };
         let statement = fill.statement([text]);
-        let types = |d: &Described| d.fields.iter().flatten().map(|f| f.type_oid).collect::<Vec<_>>();
-        let own = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
-        if types(&own) != types(described) {
-            return Err(plan::Refusal::not_in_place("its columns would be of other types").into());
-        }
+        self.is_described_so(&statement, described).await?;
         let _ = compiled.agrees.set(());
         Ok(())
+    }
+
+    /// Home says of a finish that its columns are of the same types.
+    pub async fn is_described_so(&mut self, finish: &NodeStatement, described: &Described) -> Result<()> {
+        let types = |d: &Described| d.fields.iter().flatten().map(|f| f.type_oid).collect::<Vec<_>>();
+        let own = self.describe_text(&finish.sql, &finish.types).await.map_err(not_in_place)?;
+        match types(&own) == types(described) {
+            true => Ok(()),
+            false => Err(plan::Refusal::not_in_place("its columns would be of other types").into()),
+        }
     }
 
     /// Behind a finish that has read local or reference tables: they may have become others while it waited for their locks.
@@ -119,18 +126,16 @@ impl<C: Client> Work<'_, C> {
         Err(ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, message).hint("Try it again."))
     }
 
-    /// Runs a statement over answers that are already here; on `lane`, if that has some of them.
+    /// Runs a statement over answers that are already here, of which these are the columns; on `lane`, if that has some of them.
     pub async fn finish_over(
         &mut self,
-        compiled: &Compiled,
         request: &Request<'_>,
         text: &Text,
         described: &Described,
-        parts: Vec<PartRows>,
+        (keep, columns, parts): (Keep, &[PartColumns], Vec<PartRows>),
         lane: Option<&mut Lane>,
     ) -> Result<String> {
         let bound = described.parameters(request);
-        let columns = compiled.parts.get().cloned().ok_or_else(|| ExecError::internal("parts are not described"))?;
         let children = parts.into_iter().zip(columns.iter()).enumerate().map(|(n, (rows, c))| {
             let source = match rows {
                 PartRows::Held(arrays) => Source::Arrays(arrays.finish()),
@@ -146,7 +151,7 @@ impl<C: Client> Work<'_, C> {
             self.describe_to_client(request, described);
             return Ok(forward(lane, self.client, false, Ids::Home).await?.tag);
         }
-        let mark = self.mark(compiled.keep(request), &statement);
+        let mark = self.mark(keep, &statement);
         let home = self.home();
         let mut p = self.lane(home).await?;
         rows::send_statement(&mut p.lane, mark.as_deref(), &statement, false, request.result_formats());
@@ -159,4 +164,13 @@ impl<C: Client> Work<'_, C> {
         self.put_back(p).await;
         Ok(result?.tag)
     }
+}
+
+/// The children of a statement that is not run: none of them has a row.
+pub fn no_rows(columns: &[PartColumns]) -> Vec<Child> {
+    let child = |c: &PartColumns| {
+        let none = |t: &String| Array { carried: Carried::of(t), value: None };
+        Child { source: Source::Arrays(c.types.iter().map(none).collect()), types: c.types.clone(), names: None }
+    };
+    columns.iter().map(child).collect()
 }

@@ -39,7 +39,7 @@ pub struct Spill {
     allowed: bool,
     tables: usize,
     pub lane: Option<Lane>,
-    home: NodeId,
+    node: NodeId,
     /// Bytes that are held of all parts, and of each.
     held: usize,
     of: Vec<usize>,
@@ -50,7 +50,20 @@ impl Spill {
     /// `reads_home`: the finish needs what only the transaction's own connection sees.
     pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
         let allowed = !reads_home && !work.own_catalog && work.transaction.schema_fingerprint.is_none();
-        Spill { allowed, tables: 0, lane: None, home: work.home(), held: 0, of: vec![], memory: work.memory.nothing() }
+        let (node, memory) = (work.home(), work.memory.nothing());
+        Spill { allowed, tables: 0, lane: None, node, held: 0, of: vec![], memory }
+    }
+
+    /// At a node, with tables for all parts from the start; `None`: there can be none.
+    pub async fn at<C: Client>(work: &mut Work<'_, C>, node: NodeId, types: &[&[String]]) -> Result<Option<Self>> {
+        let mut spill = Spill { node, ..Self::new(work, false) };
+        for (n, types) in types.iter().enumerate() {
+            if !spill.create(work, n, types).await? {
+                spill.end().await;
+                return Ok(None);
+            }
+        }
+        Ok(Some(spill))
     }
 
     /// Looks after what is held of part `n`: beyond the limit it goes into the part's table. True: it has gone there.
@@ -170,13 +183,13 @@ impl Spill {
             return Ok(false);
         }
         if self.lane.is_none() {
-            let target = work.herd.target(&work.epoch.snapshot, self.home)?;
+            let target = work.herd.target(&work.epoch.snapshot, self.node)?;
             let got = tokio::time::timeout(wait, work.herd.pools.get(&target, work.login)).await;
             let Ok(Ok(conn)) = got else {
                 self.allowed = false;
                 return Ok(false);
             };
-            let mut lane = Lane::new(self.home, conn);
+            let mut lane = Lane::new(self.node, conn);
             lane.want(work.settings);
             work.client.started(lane.conn.cancel_key());
             lane.put_begin("BEGIN READ WRITE", work.transaction.settings());
@@ -224,8 +237,9 @@ impl Spill {
 
     /// The connection is done with; its tables go with its transaction.
     pub async fn end(self) {
+        // Whoever has failed before all was read owes nobody anything.
         if let Some(mut lane) = self.lane
-            && (lane.conn.is_broken() || lane.run("COMMIT").await.is_err())
+            && (lane.conn.is_broken() || lane.conn.outstanding() > 0 || lane.run("COMMIT").await.is_err())
         {
             lane.conn.mark_broken();
         }

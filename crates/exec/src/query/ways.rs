@@ -5,16 +5,17 @@ use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 
 use catalog::NodeId;
-use plan::{Finish, InTurn, Planned, Statement, Text, Turn};
+use plan::{Finish, InTurn, Planned, Shuffle, Statement, Text, Turn};
 use txn::Cuts;
 use wire::{backend, frame};
 
-use crate::broadcast_settings::Broadcast;
 use crate::client::Client;
 use crate::error::Result;
+use crate::moves::Choice;
 use crate::render::{Fill, NodeStatement};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
+use crate::router::ways::Way;
 use crate::work::Work;
 
 /// Bytes of rows below which it does not matter; of tables that were never analysed planners expect ten pages a shard.
@@ -25,11 +26,13 @@ const MOST: f64 = 64_000_000.0;
 const SLACK: usize = 2;
 /// How much less must move for another way than home.
 const TIMES: f64 = 2.0;
+/// Bytes of rows below which home is done with them before nodes have tables for them.
+const SPREAD_LEAST: f64 = 32_000_000.0;
 /// What a value takes besides its width.
 const VALUE: f64 = 4.0;
 
 impl<C: Client> Work<'_, C> {
-    /// Runs it the other way where less moves; `None`: it does not, or more came than was expected, and nothing was told.
+    /// Runs it another way where less moves; `None`: it does not, or more came than was expected, and nothing was told.
     pub fn other_way<'w>(
         &'w mut self,
         compiled: &'w Compiled,
@@ -37,49 +40,68 @@ impl<C: Client> Work<'_, C> {
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + 'w>> {
         // It runs queries inside of a query, whose future has this one in it.
         Box::pin(async move {
-            let Some((number, way)) = self.chosen(compiled, request).await? else { return Ok(None) };
-            let ready = compiled.ways.ready(number);
-            let done = self.read_in_turn(compiled, request, (way, &ready), SLACK * MOST as usize).await?;
+            let Some(statement) = gathers(compiled) else { return Ok(None) };
+            let done = match self.chosen(compiled, request, statement).await? {
+                Way::Home => return Ok(None),
+                Way::Sent(number) => {
+                    let Some(way) = statement.ways.get(number) else { return Ok(None) };
+                    let ready = compiled.ways.ready(number);
+                    self.read_in_turn(compiled, request, (way, &ready), SLACK * MOST as usize).await?
+                }
+                Way::Shuffled => match &statement.shuffle {
+                    Some(shuffle) => self.shuffle(compiled, request, statement, shuffle).await?,
+                    None => None,
+                },
+            };
             if done.is_none() {
-                compiled.ways.choose(self.broadcast, None);
+                compiled.ways.choose(self.moves, Way::Home);
             }
             Ok(done)
         })
     }
 
     /// The way that a query goes, if it is not that home gets all rows.
-    pub async fn way<'p>(&mut self, compiled: &'p Compiled, request: &Request<'_>) -> Result<Option<&'p InTurn>> {
-        Ok(self.chosen(compiled, request).await?.map(|(_, way)| way))
+    pub async fn way<'p>(&mut self, compiled: &'p Compiled, request: &Request<'_>) -> Result<OtherWay<'p>> {
+        let Some(statement) = gathers(compiled) else { return Ok(OtherWay::None) };
+        Ok(match self.chosen(compiled, request, statement).await? {
+            Way::Home => OtherWay::None,
+            Way::Sent(number) => statement.ways.get(number).map_or(OtherWay::None, OtherWay::Sent),
+            Way::Shuffled => statement.shuffle.as_ref().map_or(OtherWay::None, OtherWay::Shuffled),
+        })
     }
 
-    /// The same, and which of them it is.
-    async fn chosen<'p>(
-        &mut self,
-        compiled: &'p Compiled,
-        request: &Request<'_>,
-    ) -> Result<Option<(usize, &'p InTurn)>> {
-        let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = &compiled.plan else { return Ok(None) };
+    async fn chosen(&mut self, compiled: &Compiled, request: &Request<'_>, statement: &Statement) -> Result<Way> {
         let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
         // What a planner is told for this one statement (`write/sent.rs`) is told in a transaction of its own.
         let alone = self.reads_alone();
-        let may = match self.broadcast {
-            Broadcast::Auto => alone,
-            Broadcast::On => true,
-            Broadcast::Off => false,
-        };
-        if statement.ways.is_empty() || timed || !may {
-            return Ok(None);
-        }
-        let usable = |number: usize| alone || statement.ways.get(number).is_some_and(|way| !way.one_state);
-        let chosen = match compiled.ways.chosen(self.broadcast) {
-            Some(chosen) if chosen.is_none_or(usable) => chosen,
-            _ => {
-                let chosen = self.choose(compiled, request, statement).await?;
-                compiled.ways.choose(self.broadcast, chosen);
-                chosen
+        let may = |choice, can| {
+            can && match choice {
+                Choice::Auto => alone,
+                Choice::On => true,
+                Choice::Off => false,
             }
         };
-        Ok(chosen.and_then(|number| Some((number, statement.ways.get(number)?))))
+        let sends = may(self.moves.broadcast(), !statement.ways.is_empty());
+        let (within, mut shuffle) = (self.transaction.is_active(), statement.shuffle.iter());
+        // Its connections are not the transaction's.
+        let shuffles = may(self.moves.shuffle(), shuffle.any(|shuffle| !within || !shuffle.reads_more));
+        if timed || !sends && !shuffles {
+            return Ok(Way::Home);
+        }
+        let usable = |way: &Way| match way {
+            Way::Home => true,
+            Way::Sent(number) => sends && (alone || statement.ways.get(*number).is_some_and(|way| !way.one_state)),
+            Way::Shuffled => shuffles,
+        };
+        if let Some(way) = compiled.ways.chosen(self.moves).filter(usable) {
+            return Ok(way);
+        }
+        let way = match shuffles && self.moves.shuffle() == Choice::On {
+            true => Way::Shuffled,
+            false => self.choose(compiled, request, statement, (sends, shuffles)).await?,
+        };
+        compiled.ways.choose(self.moves, way);
+        Ok(way)
     }
 
     /// The statement is a transaction of its own, in which it may do as it likes.
@@ -87,42 +109,46 @@ impl<C: Client> Work<'_, C> {
         self.one_state || !self.transaction.is_active() && !self.is_source
     }
 
+    /// `sends`, `shuffles`: ways that it may go.
     async fn choose(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
         statement: &Statement,
-    ) -> Result<Option<usize>> {
+        (sends, shuffles): (bool, bool),
+    ) -> Result<Way> {
         let described = self.described(compiled, request.types()).await?;
         let (bound, parts) = (described.parameters(request), plan::explain::parts(&compiled.plan));
         let agrees = !statement.as_described
             || self.agrees(compiled, request, &parts, &statement.text, &described).await.is_ok();
-        if self.broadcast == Broadcast::Auto && agrees {
+        let forced = sends && self.moves.broadcast() == Choice::On;
+        if !forced && agrees {
             let mut bytes = 0.0;
             for table in &compiled.plan.whole().tables {
                 bytes += self.size_of(&table.relation).await? as f64;
             }
             if bytes < LEAST {
-                return Ok(None);
+                return Ok(Way::Home);
             }
         }
         let mut known: HashMap<&Text, f64> = HashMap::new();
-        let mut home = 0.0;
+        let mut each = Vec::with_capacity(parts.len());
         for part in parts {
             let nodes = self.part_nodes(compiled, request, part).await?;
-            home += self.expected(&part.text, &nodes, &bound, &mut known).await?;
+            each.push(self.expected(&part.text, &nodes, &bound, &mut known).await?);
         }
-        let most = match self.broadcast {
-            Broadcast::On => f64::INFINITY,
+        let home: f64 = each.iter().sum();
+        let most = match forced {
+            true => f64::INFINITY,
             // What home can't make of rows, nodes may make of a table.
             _ if !agrees => f64::INFINITY,
-            _ if home < LEAST => return Ok(None),
+            _ if home < LEAST => return Ok(Way::Home),
             _ => home / TIMES,
         };
         let nodes = self.epoch.snapshot.nodes.len();
         let mut best = (most, None);
         let alone = self.reads_alone();
-        for (i, way) in statement.ways.iter().enumerate().filter(|(_, way)| alone || !way.one_state) {
+        for (i, way) in statement.ways.iter().enumerate().filter(|(_, way)| sends && (alone || !way.one_state)) {
             let mut sent = 0.0;
             for turn in reads(way) {
                 sent += self.expected(&turn.text, &nodes_of(turn), &bound, &mut known).await?;
@@ -131,7 +157,19 @@ impl<C: Client> Work<'_, C> {
                 best = (sent * nodes as f64, Some(i));
             }
         }
-        Ok(best.1)
+        if let Some(number) = best.1 {
+            return Ok(Way::Sent(number));
+        }
+        // As much moves as to home, but for what goes to all; what is done with it there is done by all.
+        let to_all = |shuffle: &Shuffle| -> f64 {
+            each.iter().zip(&shuffle.by).filter(|(_, by)| by.is_none()).map(|(bytes, _)| bytes).sum()
+        };
+        let pays =
+            |shuffle: &&Shuffle| shuffle.adds_up && home >= SPREAD_LEAST && nodes as f64 * to_all(shuffle) <= home;
+        Ok(match statement.shuffle.as_ref().filter(pays) {
+            Some(_) if shuffles && agrees => Way::Shuffled,
+            _ => Way::Home,
+        })
     }
 
     /// Bytes of a part's rows from all of these nodes, as one of them expects it.
@@ -159,6 +197,22 @@ impl<C: Client> Work<'_, C> {
         }
         known.insert(text, bytes);
         Ok(bytes)
+    }
+}
+
+/// How a query goes that could have all of its rows come home.
+pub enum OtherWay<'p> {
+    /// So.
+    None,
+    Sent(&'p InTurn),
+    Shuffled(&'p Shuffle),
+}
+
+/// What home makes of tables' rows that come there.
+fn gathers(compiled: &Compiled) -> Option<&Statement> {
+    match &compiled.plan {
+        Planned::Query { tree: Ok(Finish::Statement(statement)), .. } => Some(statement),
+        _ => None,
     }
 }
 

@@ -7,31 +7,46 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use plan::{Finish, Piece, Planned};
+use tokio::sync::OnceCell;
 
-use crate::broadcast_settings::Broadcast;
+use crate::moves::Moves;
 use crate::router::compiled::ReadyTurns;
+use crate::router::described::PartColumns;
 
 /// How long what planners have said counts.
 const KNOWN: Duration = Duration::from_secs(60);
+
+/// How a query is answered that nodes can't answer for the rows that they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Home gets all rows.
+    Home,
+    /// The nodes of some tables get the others' rows: by which of the plan's ways.
+    Sent(usize),
+    /// Nodes get rows by what they are joined by.
+    Shuffled,
+}
 
 /// What is known of the ways of a statement that was compiled.
 #[derive(Default)]
 pub struct Ways {
     /// By what the session has set.
-    chosen: Mutex<HashMap<Broadcast, (Option<usize>, Instant)>>,
+    chosen: Mutex<HashMap<Moves, (Way, Instant)>>,
     /// Each, planned with the types of what is read.
     ready: Mutex<HashMap<usize, Arc<ReadyTurns>>>,
+    /// The columns of what nodes answer over rows that were shuffle; empty where home would finish it otherwise than it does the statement.
+    pub shuffle: OnceCell<Arc<Vec<PartColumns>>>,
 }
 
 impl Ways {
     /// What was chosen, if that is not long ago.
-    pub fn chosen(&self, set: Broadcast) -> Option<Option<usize>> {
+    pub fn chosen(&self, set: Moves) -> Option<Way> {
         let chosen = self.chosen.lock().get(&set).copied();
         chosen.filter(|(_, at)| at.elapsed() < KNOWN).map(|(way, _)| way)
     }
 
     /// From now on, for a minute.
-    pub fn choose(&self, set: Broadcast, way: Option<usize>) {
+    pub fn choose(&self, set: Moves, way: Way) {
         self.chosen.lock().insert(set, (way, Instant::now()));
     }
 
@@ -44,6 +59,8 @@ impl Ways {
 /// How long the texts of a plan's ways are.
 pub fn len(plan: &Planned) -> usize {
     let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = plan else { return 0 };
-    let texts = statement.ways.iter().flat_map(|way| &way.turns).flat_map(|turn| turn.text.pieces());
+    let sent = statement.ways.iter().flat_map(|way| &way.turns).map(|turn| &turn.text);
+    let shuffle = statement.shuffle.iter().flat_map(|shuffle| shuffle.parts.iter().chain([&shuffle.text]));
+    let texts = sent.chain(shuffle).flat_map(plan::Text::pieces);
     texts.map(|piece| if let Piece::Sql(sql) = piece { sql.len() } else { 0 }).sum()
 }

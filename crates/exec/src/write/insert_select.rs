@@ -34,7 +34,7 @@ macro_rules! caught {
             uses: $work.uses.clone(),
             now: $work.now.clone(),
             columns: $work.columns,
-            broadcast: $work.broadcast,
+            moves: $work.moves,
             is_source: true,
             one_state: $work.one_state,
             ..Work::plain(

@@ -37,10 +37,7 @@ pub fn ways<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, fact
 }
 
 fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &Rc<Facts>) -> Vec<InTurn> {
-    let unsteady = a.levels.iter().any(|l| l.volatile || l.locking) || a.needs_home.is_some();
-    // Named by itself, a partition by time is a table of its own, with rows of the whole one.
-    let in_parts = a.uses.iter().any(|u| u.relation.distribution().is_some_and(|d| d.is_part));
-    if unsteady || in_parts || facts.used.has_rows() || a.cx.snapshot.nodes.len() < 2 || a.uses.len() < 2 {
+    if !is_steady(a, facts) {
         return vec![];
     }
     let mut tried: Vec<BTreeSet<usize>> = vec![];
@@ -51,6 +48,14 @@ fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &R
         }
     }
     tried.into_iter().filter_map(|stays| way(a, query, level, Gather::new(facts, stays))).collect()
+}
+
+/// It says the same wherever it is asked, of more tables than one, and there are nodes to ask.
+pub fn is_steady(a: &Analysis, facts: &Facts) -> bool {
+    let unsteady = a.levels.iter().any(|l| l.volatile || l.locking) || a.needs_home.is_some();
+    // Named by itself, a partition by time is a table of its own, with rows of the whole one.
+    let in_parts = a.uses.iter().any(|u| u.relation.distribution().is_some_and(|d| d.is_part));
+    !unsteady && !in_parts && !facts.used.has_rows() && a.cx.snapshot.nodes.len() > 1 && a.uses.len() > 1
 }
 
 /// The use, and those of its group that the statement joins with it by their keys.

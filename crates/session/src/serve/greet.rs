@@ -90,7 +90,7 @@ impl Session {
             sharing: Default::default(),
             sequences: Default::default(),
             columns: None,
-            broadcast: Default::default(),
+            moves: Default::default(),
             bulk: exec::Bulk { session: registration.pid, ..Default::default() },
             batch: false,
             numbering: 0,

@@ -1,0 +1,222 @@
+//! A query whose tables' rows could all come home, shuffle over the nodes instead: each table's rows go to nodes by the value of one column,
+//! where equal values meet, and small tables' to all nodes; there the query runs as over colocated tables, and adds up what it has.
+//!
+//! How that is planned is nothing of its own: rows in tables' places are distributed and reference tables of one more colocation group.
+//! How rows travel is not known here, nor whether less time is spent so (`exec/src/query/shuffle.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use catalog::{Colocation, Column, Distribution, Oid, Placement, Relation, RelationKind, Volatility};
+use key::PartitionStrategy;
+use sql::walk::{self, VisitMut};
+use sql::{NodeEnum, ast, build, relations, search};
+use wire::type_oid as oid;
+
+use crate::compose::Composer;
+use crate::gather::{Facts, stays};
+use crate::in_turn::names;
+use crate::levels::{Analysis, Distinct};
+use crate::text::{self, Text};
+use crate::{Context, Steps, gathered};
+
+/// How many assignments of columns are tried.
+const TRIED_MAX: usize = 4;
+/// Tables beyond that are not looked at.
+const TABLES_MAX: usize = 8;
+/// What it may take of planning.
+const STEPS_MAX: u32 = Steps::SHORT / 4;
+
+/// A query over rows that were shuffle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shuffle {
+    /// Of each child by which of its columns its rows go; `None`: all of them to every node.
+    pub by: Vec<Option<usize>>,
+    /// What each node answers over the rows that it was sent: [`crate::Piece::Rows`] counts the children.
+    pub parts: Vec<Text>,
+    /// Over their rows.
+    pub text: Text,
+    /// Nodes do more than to join: fewer rows may leave them than came.
+    pub adds_up: bool,
+    /// Nodes read more than those rows, or may: reference tables, users' functions.
+    pub reads_more: bool,
+}
+
+/// Rows of one table that come home, of which these columns.
+pub struct TableRows {
+    pub relation: Arc<Relation>,
+    pub columns: Vec<usize>,
+    pub uses: Vec<usize>,
+}
+
+/// The query over rows of tables alone, as nodes can answer it; `finish` has them in the tables' places.
+pub fn of(
+    a: &Analysis,
+    finish: &NodeEnum,
+    facts: &Facts,
+    children: usize,
+    rows: &BTreeMap<usize, TableRows>,
+) -> Option<Shuffle> {
+    let tables_alone = rows.len() == children && (2..=TABLES_MAX).contains(&children) && a.cx.views.is_empty();
+    if !tables_alone || !stays::is_steady(a, facts) {
+        return None;
+    }
+    let planned = || candidates(a, rows).into_iter().find_map(|by| planned(a, finish, rows, by));
+    match a.cx.steps {
+        Some(steps) => steps.aside(STEPS_MAX, planned).flatten(),
+        None => planned(),
+    }
+}
+
+/// What values are compared as: those of one kind that are equal have the same text.
+fn kind(column: &Column) -> Option<Oid> {
+    match column.type_oid {
+        oid::INT2 | oid::INT4 | oid::INT8 => Some(oid::INT8),
+        oid::TEXT | oid::VARCHAR if column.collation_deterministic => Some(oid::TEXT),
+        same @ (oid::UUID | oid::DATE | oid::TIMESTAMP | oid::TIMESTAMPTZ) => Some(same),
+        _ => None,
+    }
+}
+
+/// Columns that the query equates, one of each table that has such a one; those with the most tables first.
+fn candidates(a: &Analysis, rows: &BTreeMap<usize, TableRows>) -> Vec<Vec<Option<usize>>> {
+    let columns: Vec<(usize, usize, Oid)> = rows
+        .iter()
+        .flat_map(|(n, rows)| {
+            rows.columns.iter().enumerate().map(move |(c, at)| (*n, c, kind(&rows.relation.columns[*at])))
+        })
+        .filter_map(|(n, c, kind)| Some((n, c, kind?)))
+        .collect();
+    let equal = |(n, c): (usize, usize), (m, d): (usize, usize)| {
+        let (own, other) = (&rows[&n], &rows[&m]);
+        own.uses.iter().any(|u| {
+            other.uses.iter().any(|v| {
+                let (u, v) = (&a.uses[*u], &a.uses[*v]);
+                let same = |place| a.classes.same(place, u.columns[own.columns[c]], v.columns[other.columns[d]]);
+                same(u.classes) || same(v.classes)
+            })
+        })
+    };
+    let mut all: Vec<Vec<Option<usize>>> = vec![];
+    for (n, c, kind) in &columns {
+        if !a.cx.take(columns.len()) {
+            return vec![];
+        }
+        let mut by = vec![None; rows.len()];
+        by[*n] = Some(*c);
+        for (m, d, _) in columns.iter().filter(|(m, _, other)| m != n && other == kind) {
+            if by[*m].is_none() && equal((*n, *c), (*m, *d)) {
+                by[*m] = Some(*d);
+            }
+        }
+        if by.iter().flatten().count() > 1 && !all.contains(&by) {
+            all.push(by);
+        }
+    }
+    all.sort_by_key(|by| by.iter().filter(|c| c.is_none()).count());
+    all.truncate(TRIED_MAX);
+    all
+}
+
+fn planned(
+    a: &Analysis,
+    finish: &NodeEnum,
+    rows: &BTreeMap<usize, TableRows>,
+    by: Vec<Option<usize>>,
+) -> Option<Shuffle> {
+    let key_types =
+        rows.iter().zip(&by).filter_map(|((_, rows), c)| Some(rows.relation.columns[rows.columns[(*c)?]].type_oid));
+    let group = Arc::new(Colocation {
+        id: i32::MIN,
+        strategy: PartitionStrategy::Hash,
+        key_types: key_types.take(1).collect(),
+        shards: vec![],
+    });
+    let relations: Vec<_> =
+        rows.iter().zip(&by).map(|((n, rows), by)| Arc::new(relation(*n, rows, *by, &group))).collect();
+    let mut tree = finish.clone();
+    walk::below_mut(&mut tree, &mut Places);
+    let cx = Context { gathered: &relations, parameters: a.cx.parameters, ..names(a.cx) };
+    let NodeEnum::SelectStmt(select) = &tree else { return None };
+    let mut b = Analysis::new(&cx);
+    let level = b.query(select).ok()?;
+    let several = b.named.values().any(|levels| levels.len() > 1);
+    // One key is on one node, wherever others' rows are.
+    let narrowed = b.table_keys().iter().any(|t| t.columns.iter().any(|c| !c.is_empty()));
+    if several || narrowed || b.writes || b.needs_home.is_some() || b.levels[level].refusal.is_some() {
+        return None;
+    }
+    let top = &b.levels[level];
+    let adds_up = top.aggregates || top.grouped || top.limit || !matches!(top.distinct, Distinct::None);
+    let mut composer = Composer::new(&b);
+    let finish = composer.query(select, level).ok().filter(|_| !composer.uses_home)?;
+    let text = composer.text(finish).ok()?;
+    let parts: Vec<Text> = composer.parts.into_iter().map(|part| part.text).collect();
+    Some(Shuffle { by, parts, text, adds_up, reads_more: reads_more(&tree, &cx) })
+        .filter(|shuffle| !shuffle.parts.is_empty() && !cx.steps.is_some_and(Steps::is_spent))
+}
+
+fn reads_more(tree: &NodeEnum, cx: &Context) -> bool {
+    let table = |rv: &ast::RangeVar| rv.schemaname != gathered::SCHEMA && cx.relation(rv).is_some();
+    let own = |n: &NodeEnum| match n {
+        NodeEnum::FuncCall(call) => {
+            cx.functions(&call.funcname).any(|f| f.user_defined && f.volatility != Volatility::Immutable)
+        }
+        _ => false,
+    };
+    relations::of(tree).into_iter().any(table) || search::any(tree, own)
+}
+
+/// The table that a child's rows are.
+fn relation(n: usize, rows: &TableRows, by: Option<usize>, group: &Arc<Colocation>) -> Relation {
+    let own = |(i, c): (usize, &usize)| Column {
+        name: format!("c{i}"),
+        default: None,
+        sequence: None,
+        sequence_oid: 0,
+        identity: 0,
+        generated: false,
+        ..rows.relation.columns[*c].clone()
+    };
+    let columns: Vec<Column> = rows.columns.iter().enumerate().map(own).collect();
+    let placement = by.map_or(Placement::Reference, |c| {
+        let (group, prefix) = (group.clone(), String::new());
+        Placement::Distributed(Distribution { key: vec![c], group, prefix, partitions: None, is_part: false })
+    });
+    Relation {
+        oid: Oid::MAX - n as Oid,
+        schema: gathered::SCHEMA.to_string(),
+        name: n.to_string(),
+        kind: RelationKind::Table,
+        placement,
+        columns: columns.into(),
+        view: None,
+        unique: vec![],
+        row_security: false,
+        schema_is_open: true,
+        statement_triggers: false,
+        triggers: false,
+        refers_to_itself: false,
+        through: None,
+        column_copy: None,
+    }
+}
+
+/// Tables for rows.
+struct Places;
+
+impl VisitMut for Places {
+    fn node(&mut self, n: &mut NodeEnum) -> bool {
+        if let NodeEnum::RangeSubselect(sub) = n
+            && let Some(NodeEnum::SelectStmt(query)) = sub.subquery.as_deref().and_then(|q| q.node.as_ref())
+            && let Some(number) = text::rows_of(query)
+        {
+            let table = build::range_var(gathered::SCHEMA, &number.to_string(), None);
+            if let Some(NodeEnum::RangeVar(mut table)) = table.node {
+                table.alias = sub.alias.take();
+                *n = NodeEnum::RangeVar(table);
+            }
+        }
+        true
+    }
+}
