@@ -2,6 +2,7 @@
 (`herd.broadcast`), or all go to nodes by what they are joined by (`herd.shuffle`). The same rows, types and errors as on one server."""
 
 import threading
+import time
 
 import psycopg
 import pytest
@@ -112,6 +113,16 @@ SHUFFLED = [
     "select c.name, i.item from customers c left join items i on i.item = c.name order by c.c limit 5 offset 2",
 ]
 ANY_WAY += SHUFFLED
+# What goes to all nodes is not read a second time where answers are put together.
+ANY_WAY += [
+    "select count(*) from items where kind not in (select c.region from customers c join orders o on o.c = c.c where c.region < 3)",
+    "select count(*) from lines where quantity > (select avg(c.region) from customers c join orders o on o.c = c.c)",
+    "select i.kind, count(*) from items i join (select c.region, count(*) n from customers c join orders o on o.c = c.c group by c.region) s on s.region = i.kind group by 1 order by 1",
+    "select i.item, j.item from items i join items j on i.weight < j.weight and j.kind = 1 union all select c.name, o.state from customers c join orders o on o.c = c.c order by 1, 2",
+    "select s.region, i.item from (select c.region, count(*) n from customers c join orders o on o.c = c.c group by c.region) s left join items i on i.kind = s.n % 5 order by 1, 2",
+    "select x.region, y.region, x.n, y.n from (select c.region, sum(r.region) n from orders o join customers c using (c) join regions r on r.region = c.region group by 1) x "
+    "join (select c.region, count(*) n from orders o join customers c using (c) join regions r on r.region = o.o % 4 group by 1) y on x.region = y.region order by 1",
+]
 # `herd.broadcast` and `herd.shuffle`.
 WAYS = {"home": ("off", "off"), "broadcast": ("on", "off"), "shuffle": ("off", "on"), "auto": ("auto", "auto"), "all": ("on", "on")}
 
@@ -180,7 +191,7 @@ def test_shuffle_is_explained(both, query, herd_many):
     if herd_many.nodes < 2:
         pytest.skip("one node has all of it")
     go(many, "shuffle")
-    assert " go to nodes by what they are joined by" in how(many, query), how(many, query)
+    assert " go to nodes where equal values meet" in how(many, query), how(many, query)
     assert any(line.strip().startswith("Each node") for (line,) in many.execute(f"explain {query}").fetchall())
     go(many, "auto")
     assert " move to home" in how(many, query)
@@ -268,6 +279,95 @@ def test_one_state_of_a_table_that_is_read_twice(both, herd, way):
                 connection.execute("delete from bc.orders where o > 10000")
                 connection.execute("update bc.orders set total = o % 100 + 0.5 where o < 4")
     assert seen == {(0, 0)}
+
+
+_LONG = "select count(*) from orders o join customers c using (c), generate_series(1, 2000000) g where g % 7 = c.region"
+
+
+def _left_on(herd_many) -> int:
+    count = 0
+    for node in herd_many.node_servers:
+        with node.connect() as direct:
+            sql = "select count(*) from pg_stat_activity where state like 'idle in transaction%' or state = 'active' and query like '%generate_series(1, 2000000)%' and pid <> pg_backend_pid()"
+            count += direct.execute(sql).fetchone()[0]
+    return count
+
+
+@pytest.mark.parametrize("ended", ["by a cancel", "by statement_timeout"])
+def test_a_shuffle_is_ended_while_nodes_answer(both, herd_many, ended):
+    _, many = both
+    go(many, "shuffle")
+    if ended == "by a cancel":
+        cancel = threading.Timer(1.5, many.cancel)
+        cancel.start()
+    else:
+        many.execute("set statement_timeout = '1500ms'")
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        many.execute(_LONG)
+    if ended == "by a cancel":
+        cancel.join()
+    many.execute("reset statement_timeout")
+    assert many.execute("select count(*) from customers").fetchone() == (45,)
+    deadline = time.monotonic() + 20
+    while _left_on(herd_many) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _left_on(herd_many) == 0
+
+
+@pytest.mark.parametrize("begin", ["begin read only", "begin; set local default_transaction_read_only = on", "begin; set local temp_buffers = 100", "begin; set local work_mem = '64kB'"])
+def test_transactions_of_other_manners(both, begin):
+    plain, many = both
+    go(many, "shuffle")
+    for query in SHUFFLED[:4]:
+        for connection in (plain, many):
+            connection.execute(begin)
+        assert answer(many, query) == answer(plain, query)
+        for connection in (plain, many):
+            connection.execute("commit")
+
+
+def test_who_may_not_make_temporary_tables(both, herd_many):
+    plain, many = both
+    many.execute("create role bc_poor login")
+    grants = ["grant usage on schema bc to bc_poor", "grant select on all tables in schema bc to bc_poor"]
+    for sql in grants:
+        many.execute(sql)
+    try:
+        for node in herd_many.node_servers:
+            with node.connect() as direct:
+                direct.execute("revoke temporary on database postgres from public")
+        many.execute("set role bc_poor")
+        go(many, "shuffle")
+        for query in SHUFFLED[:4]:
+            assert answer(many, query) == answer(plain, query)
+    finally:
+        many.execute("reset role")
+        for node in herd_many.node_servers:
+            with node.connect() as direct:
+                direct.execute("grant temporary on database postgres to public")
+        many.execute("revoke all on all tables in schema bc from bc_poor")
+        many.execute("revoke all on schema bc from bc_poor")
+        many.execute("drop role bc_poor")
+
+
+def test_many_at_once(both, herd):
+    """Each takes two connections to each node; there are enough, or rows come home."""
+    plain, _ = both
+    expected = [answer(plain, query) for query in SHUFFLED[:4]]
+    failures = []
+
+    def ask() -> None:
+        with herd.connect() as connection:
+            connection.execute("set search_path = bc, public")
+            go(connection, "shuffle")
+            failures.extend(query for _ in range(4) for query, rows in zip(SHUFFLED, expected, strict=False) if answer(connection, query) != rows)
+
+    asking = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert failures == []
 
 
 @pytest.mark.parametrize("way", ["broadcast", "shuffle"])

@@ -19,7 +19,7 @@ from .values import INT4, TEXT, ident, literal
 from .writes import Writes, copy_out
 
 Steps = Generator[Step, Done, None]
-_SETTINGS = ["herd.coalesce", "herd.multiplex", "herd.snapshot", "herd.broadcast"]
+_SETTINGS = ["herd.coalesce", "herd.multiplex", "herd.snapshot", "herd.broadcast", "herd.shuffle"]
 
 
 class Program:

@@ -43,6 +43,9 @@ pub enum ClientError {
     OutOfStep(String),
 }
 
+/// What a client is told whose `statement_timeout` is over, in PostgreSQL's words.
+pub const STATEMENT_TIMEOUT: &str = "canceling statement due to statement timeout";
+
 impl ExecError {
     /// An error of the router's own, with this SQLSTATE.
     pub fn sql(code: &str, message: impl Into<String>) -> Self {
@@ -110,6 +113,11 @@ impl ExecError {
     /// 57014, in PostgreSQL's words.
     pub fn cancelled() -> Self {
         Self::sql(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
+    }
+
+    /// 57014 as well: its time is over.
+    pub fn late() -> Self {
+        Self::sql(sqlstate::QUERY_CANCELED, STATEMENT_TIMEOUT)
     }
 
     /// The client has given its COPY up.

@@ -1,5 +1,5 @@
 //! Runs a query's tree over several nodes. Rows pass on to the client node after node, or merged in order, with one row a
-//! node held; what PostgreSQL finishes is in `query/finish.rs`.
+//! node held; what PostgreSQL finishes is in `query/finish.rs`, what nodes answer over rows that were moved is chosen in `query/ways.rs`.
 
 pub mod add_up;
 pub mod by_shards;
@@ -215,7 +215,7 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-/// The Part whose rows come home. Other movements are not executed yet.
+/// The Part whose rows come home, if nothing else becomes of them.
 fn gathered(exchange: &Exchange) -> Result<&Part> {
     match exchange {
         Exchange { rows: ChildRows::Part(part), to: To::Gather } => Ok(part),

@@ -30,7 +30,7 @@ pub mod sharing;
 use std::sync::Arc;
 
 use catalog::NodeId;
-use pool::{ClientLogin, Settings};
+use pool::{ClientLogin, PooledConn, Settings};
 use txn::{Lane, Participant, Transaction};
 
 use crate::budget::Allowance;
@@ -78,6 +78,7 @@ pub struct Work<'w, C: Client> {
     pub now: Now,
     pub bulk: Bulk,
     pub columns: ColumnUse,
+    /// How rows of tables that are not colocated may move.
     pub moves: Moves,
     /// Its rows go to another statement.
     pub is_source: bool,
@@ -188,17 +189,33 @@ impl<C: Client> Work<'_, C> {
             Some(own) if node == self.epoch.snapshot.home => own.asker().cloned(),
             _ => None,
         };
-        let conn = match self.herd.pools.try_get_for(&target, self.login, asker.as_ref()) {
-            Some(conn) => conn,
-            None => tokio::select! {
-                biased;
-                () = self.client.cancelled() => {
-                    return Err(ExecError::cancelled());
-                }
-                conn = Box::pin(self.herd.pools.get_for(&target, self.login, asker.as_ref())) => conn?,
-            },
-        };
-        Ok(Lane::new(node, conn))
+        loop {
+            let conn = match self.herd.pools.try_get_for(&target, self.login, asker.as_ref()) {
+                Some(conn) => conn,
+                None => tokio::select! {
+                    biased;
+                    () = self.client.cancelled() => {
+                        return Err(ExecError::cancelled());
+                    }
+                    conn = Box::pin(self.herd.pools.get_for(&target, self.login, asker.as_ref())) => conn?,
+                },
+            };
+            if let Some(conn) = self.unless_unfit(conn) {
+                return Ok(Lane::new(node, conn));
+            }
+        }
+    }
+
+    /// `None`: the session's settings can't be made there, and it is closed.
+    pub fn unless_unfit(&self, mut conn: PooledConn) -> Option<PooledConn> {
+        const FIXED: &str = "temp_buffers";
+        let unfit = conn.temporary
+            && (self.settings.get(FIXED).is_some()
+                || self.transaction.settings().any(|sql| sql.to_ascii_lowercase().contains(FIXED)));
+        if unfit {
+            conn.mark_broken();
+        }
+        (!unfit).then_some(conn)
     }
 
     /// What the statement may leave on a node in its transaction.

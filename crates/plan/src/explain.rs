@@ -21,9 +21,7 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
         }
         Planned::Query { whole, tree: Ok(finish) } => {
             let mut said = vec![("How", in_words(whole, finish))];
-            if let Finish::Statement(Statement { why: Some(why), .. }) = finish {
-                said.push(("Why", why.clone()));
-            }
+            said.extend(why(plan));
             said.push(("Finish", how(finish)));
             said.extend(
                 finish.parts().into_iter().filter_map(|part| Some(("Columns", columns(part.columns.as_ref()?)))),
@@ -73,9 +71,7 @@ pub fn describe_way(plan: &Planned, way: &InTurn) -> Vec<(&'static str, String)>
     let sent = once(sent.iter().map(|r| r.name.clone()));
     let how = format!("rows of {} go to the nodes of {}, which answer", sent.join(", "), stay.join(", "));
     let mut said = vec![("How", how)];
-    if let Planned::Query { tree: Ok(Finish::Statement(Statement { why: Some(why), .. })), .. } = plan {
-        said.push(("Why", why.clone()));
-    }
+    said.extend(why(plan));
     let label = |turn: &Turn| if turn.query.is_some() { "Before" } else { "Statement" };
     said.extend(way.turns.iter().map(|turn| (label(turn), turn.text.to_string())));
     said
@@ -83,15 +79,33 @@ pub fn describe_way(plan: &Planned, way: &InTurn) -> Vec<(&'static str, String)>
 
 /// The same of a query whose rows are shuffled.
 pub fn describe_shuffle(plan: &Planned, shuffle: &Shuffle) -> Vec<(&'static str, String)> {
-    let tables = once(plan.whole().tables.iter().map(|t| t.relation.name.clone()));
-    let how = format!("rows of {} go to nodes by what they are joined by, nodes answer", tables.join(", "));
-    let mut said = vec![("How", how)];
-    if let Planned::Query { tree: Ok(Finish::Statement(Statement { why: Some(why), .. })), .. } = plan {
-        said.push(("Why", why.clone()));
+    let tables = &plan.whole().tables;
+    let named = parts(plan).into_iter().zip(&shuffle.by).filter_map(|(part, by)| {
+        let Recipients::Shards(uses) = &part.target;
+        Some((&tables.get(*uses.first()?)?.relation.name, by))
+    });
+    let (keyed, whole): (Vec<_>, Vec<_>) = named.partition(|(_, by)| by.is_some());
+    let keyed: Vec<_> =
+        keyed.iter().filter_map(|(name, by)| Some(format!("{name} by {}", by.as_ref()?.name))).collect();
+    let mut how = format!("rows of {} go to nodes where equal values meet, ", keyed.join(", of "));
+    if !whole.is_empty() {
+        how.push_str(&format!("those of {} to all, ", once(whole.iter().map(|(name, _)| (*name).clone())).join(", ")));
     }
+    let mut said = vec![("How", how + "and nodes answer")];
+    said.extend(why(plan));
     said.extend(shuffle.parts.iter().map(|part| ("Each node", part.to_string())));
     said.push(("Finish", format!("sql: {}", shuffle.text)));
     said
+}
+
+/// Why rows have to move.
+fn why(plan: &Planned) -> Option<(&'static str, String)> {
+    match plan {
+        Planned::Query { tree: Ok(Finish::Statement(Statement { why: Some(why), .. })), .. } => {
+            Some(("Why", why.clone()))
+        }
+        _ => None,
+    }
 }
 
 fn once(names: impl Iterator<Item = String>) -> Vec<String> {

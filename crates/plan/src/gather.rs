@@ -1,6 +1,8 @@
 //! Where nodes can't answer a query by themselves, and no other plan exists: the rows it needs of each distributed table come to
 //! home, and the statement runs there, with those rows in the tables' places.
 //!
+//! Or rows go to nodes, and the statement with them: `stays.rs`, `shuffle.rs`.
+//!
 //! What nodes can answer of it (a subquery, a WITH query) they still do: `compose.rs` goes down the levels as ever, and asks here
 //! for the tables that are left. It does not know how rows travel, nor whether home understands the statement that comes out:
 //! the executor has home describe it, and compares ([`Statement::as_described`]).
@@ -24,6 +26,7 @@ use sql::{NodeEnum, build, relations, search};
 use crate::compose::{Composer, part_column};
 use crate::levels::Analysis;
 use crate::refuse::Refusal;
+use crate::stand_ins::TableRows;
 use crate::text::{self, Text};
 use crate::tree::{ChildRows, Exchange, Finish, Part, Recipients, Statement, To};
 use crate::{Result, rewrite, unread};
@@ -31,8 +34,7 @@ use crate::{Result, rewrite, unread};
 pub use filters::Filters;
 use lookups::Lookups;
 use semi::Semi;
-pub use shuffle::Shuffle;
-use shuffle::TableRows;
+pub use shuffle::{Key, Shuffle};
 pub use used::{NONE, Used, visible};
 
 /// What is known of a statement whose tables' rows come home.
@@ -67,6 +69,15 @@ impl Gather {
             n => (n == uses.len()).then_some(true),
         }
     }
+}
+
+/// Its rows may be read before it, and sent somewhere: it says the same wherever it is asked, and reads more tables than one; and there are
+/// nodes to send them to.
+fn may_move(a: &Analysis, facts: &Facts) -> bool {
+    let unsteady = a.levels.iter().any(|l| l.volatile || l.locking) || a.needs_home.is_some();
+    // Named by itself, a partition by time is a table of its own, with rows of the whole one.
+    let in_parts = a.uses.iter().any(|u| u.relation.distribution().is_some_and(|d| d.is_part));
+    !unsteady && !in_parts && !facts.used.has_rows() && a.cx.snapshot.nodes.len() > 1 && a.uses.len() > 1
 }
 
 /// What several nodes do for a query that has no other plan; `None`: it has none here either.

@@ -26,7 +26,6 @@ pub mod explain;
 pub mod expression;
 pub mod fields;
 mod gather;
-mod gathered;
 mod hidden;
 pub mod in_turn;
 mod inline;
@@ -63,6 +62,7 @@ pub mod share;
 pub mod share_rows;
 pub mod special;
 pub mod splice;
+pub mod stand_ins;
 pub mod steps;
 pub mod tableoid;
 pub mod text;
@@ -77,7 +77,7 @@ pub use apart::Apart;
 pub use broadcast::{ChangeFrom, CopiesFrom, Made, ReadBefore, Split};
 pub use columns::{ColumnPart, ColumnRead, ColumnType};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
-pub use gather::Shuffle;
+pub use gather::{Key, Shuffle};
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
 pub use router_views::RouterView;
@@ -111,7 +111,7 @@ pub struct Context<'a> {
     /// Long lists of the statement; none before planning.
     pub lists: lists::Lists,
     /// Rows in tables' places that are planned like tables; none but there (`gather/shuffle.rs`).
-    pub gathered: &'a [Arc<Relation>],
+    pub stand_ins: &'a [Arc<Relation>],
     /// How much work planning may be; `None`: as much as any statement may be.
     pub steps: Option<&'a Steps>,
 }
@@ -129,7 +129,7 @@ impl<'a> Context<'a> {
             targets: &[],
             views,
             lists,
-            gathered: &[],
+            stand_ins: &[],
             steps: None,
         }
     }
@@ -144,6 +144,15 @@ impl<'a> Context<'a> {
         self.steps.is_none_or(|left| left.take(steps))
     }
 
+    /// Has something done without which the statement is planned as well, see [`Steps::aside`].
+    pub(crate) fn aside<T>(&self, most: u32, work: impl FnOnce() -> T) -> Option<T> {
+        match self.steps {
+            Some(steps) => steps.aside(most, work),
+            // Nobody plans so but tests.
+            None => Steps::new(Steps::MOST).aside(most, work),
+        }
+    }
+
     /// What a function's name can mean here.
     pub fn functions<'c>(&'c self, name: &'c [sql::ast::Node]) -> impl Iterator<Item = &'c catalog::Function> {
         self.snapshot.functions_meant(names::qualified(name), self.search_path)
@@ -152,8 +161,8 @@ impl<'a> Context<'a> {
     /// The text of a tree for nodes.
     pub(crate) fn text(&self, mut tree: NodeEnum) -> Result<Text> {
         self.lists.apply(&mut tree, true);
-        if !self.gathered.is_empty() {
-            gathered::put_rows(&mut tree);
+        if !self.stand_ins.is_empty() {
+            stand_ins::put_rows(&mut tree);
         }
         self.views.text(tree)
     }
@@ -165,8 +174,8 @@ impl<'a> Context<'a> {
 
     /// What the catalog has by this name, unless a temporary table hides it.
     pub fn relation(&self, rv: &RangeVar) -> Option<&'a Arc<Relation>> {
-        if let Some(gathered) = gathered::named(rv, self.gathered) {
-            return Some(gathered);
+        if let Some(table) = stand_ins::named(rv, self.stand_ins) {
+            return Some(table);
         }
         let (schema, name) = names::table(rv);
         let found = self.snapshot.resolve(schema, name, self.search_path).filter(|_| !self.is_temporary(rv))?;

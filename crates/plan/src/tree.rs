@@ -38,8 +38,8 @@ pub enum ChildRows {
     Finish(Box<Finish>),
 }
 
-/// Where rows move. Those of a query's tree go home, those of its [`Statement::ways`] to all nodes; other places are those of INSERT … SELECT, and of changes
-/// that read other tables.
+/// Where rows move. Those of a query's tree go home, those of its [`Statement::ways`] to all nodes, those of its [`Statement::shuffle`] as that
+/// says; other places are those of INSERT … SELECT, and of changes that read other tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// To home.
@@ -165,6 +165,6 @@ pub struct Statement {
     pub why: Option<String>,
     /// The same with some tables' rows where they are: which moves less is seen when it runs.
     pub ways: Vec<InTurn>,
-    /// The same with rows spread over the nodes by what they are joined by.
+    /// The same with rows that go to nodes by what they are joined by.
     pub shuffle: Option<Shuffle>,
 }

@@ -205,8 +205,10 @@ fn show_finish(finish: &Finish) -> String {
                 write!(out, "\n  or where less moves:{}", turns.replace('\n', "\n  ")).unwrap();
             }
             if let Some(shuffle) = shuffle {
-                let by = shuffle.by.iter().map(|by| by.map_or("all".to_string(), |c| format!("c{c}")));
-                write!(out, "\n  or shuffled by {}:", by.collect::<Vec<_>>().join(", ")).unwrap();
+                let by = shuffle.by.iter().map(|by| by.as_ref().map_or("to all".to_string(), |key| key.name.clone()));
+                let more = [(shuffle.adds_up, ", adds up"), (shuffle.reads_more, ", reads more")];
+                let more: String = more.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
+                write!(out, "\n  or shuffled by {}{more}:", by.collect::<Vec<_>>().join(", ")).unwrap();
                 for part in &shuffle.parts {
                     write!(out, "\n    each node: {part}").unwrap();
                 }

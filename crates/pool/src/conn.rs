@@ -118,6 +118,8 @@ pub struct Conn {
     /// There may be session state that is not in `settings` or `statements` (temporary tables, advisory locks,
     /// LISTEN, …): the connection is reset before anybody else gets it.
     pub tainted: bool,
+    /// It has had temporary tables: its `temp_buffers` can't be changed any more.
+    pub temporary: bool,
     /// Whose values of sequences PostgreSQL remembers here.
     pub sequences: Remembers,
     /// What its long messages count among; the router's own do not count.
@@ -208,6 +210,7 @@ impl Conn {
             roles_as_of: 0,
             served: false,
             tainted: false,
+            temporary: false,
             sequences: Remembers::Nobodys,
             room: None,
             long: None,

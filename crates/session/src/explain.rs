@@ -127,17 +127,17 @@ impl Session {
         self.explain_node(&options, home, request.sql.to_string()).await?;
         let way = self.work().way(compiled, request).await?;
         let described = match way {
-            OtherWay::Sent(way) => plan::explain::describe_way(&compiled.plan, way),
-            OtherWay::Shuffled(shuffle) => plan::explain::describe_shuffle(&compiled.plan, shuffle),
-            OtherWay::None => plan::explain::describe(&compiled.plan),
+            Some(OtherWay::Sent(_, way)) => plan::explain::describe_way(&compiled.plan, way),
+            Some(OtherWay::Shuffled(_, shuffle)) => plan::explain::describe_shuffle(&compiled.plan, shuffle),
+            None => plan::explain::describe(&compiled.plan),
         };
         let labelled = described.into_iter().map(|(label, value)| (label.to_string(), value));
         let mut details: Vec<(String, String)> = labelled.collect();
         details.extend(self.pruned(compiled, request).await?);
         let mut nodes = Vec::new();
         let statements = match way {
-            OtherWay::Sent(way) => self.read_statements(way, request),
-            OtherWay::Shuffled(_) | OtherWay::None => self.node_statements(compiled, request).await?,
+            Some(OtherWay::Sent(_, way)) => self.read_statements(way, request),
+            Some(OtherWay::Shuffled(..)) | None => self.node_statements(compiled, request).await?,
         };
         for (node, statement) in statements {
             nodes.push(self.explain_node(&options, node, statement).await?);

@@ -1,5 +1,5 @@
 //! Plans a session's statements. One over views may take long whatever its own length is, and one whose WITH queries name each other, so
-//! they are planned on a thread apart, while the thread that serves others does so; large plans a few at a time. It does not know where plans are kept.
+//! they are planned on a thread apart, while the thread that serves others does so; large plans a few at a time, and no longer than the client lets a statement run (`time_limit.rs`). It does not know where plans are kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use sql::{NodeEnum, ast, names};
 
 use crate::session::{Result, Session};
 use crate::shares::Share;
-use crate::time_limit::late;
+use crate::time_limit::reached;
 
 /// Planning that takes longer is others' time: the session's statements are worked on apart from then on.
 const LONG: Duration = Duration::from_millis(20);
@@ -69,14 +69,6 @@ impl Planning<'_> {
     }
 }
 
-/// Waits for a moment; for ever, where there is none.
-async fn reached(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
 impl Session {
     /// What took long to plan, for a text of any length, may do so again: the session works apart from now on.
     pub async fn compile(&mut self, statement: &NodeEnum, sql: &str) -> Result<Compiled> {
@@ -106,7 +98,7 @@ impl Session {
         };
         let compiled = match here {
             Some(compiled) => compiled,
-            None => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters)).await,
+            None => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters, started)).await,
         };
         self.large_statements |= started.elapsed() > LONG;
         self.unless_late(started).await?;
@@ -119,6 +111,7 @@ impl Session {
         sql: &str,
         target: Option<&Arc<Relation>>,
         parameters: &[u32],
+        started: Instant,
     ) -> Result<Compiled> {
         let parameters = parameters.to_vec();
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
@@ -142,14 +135,14 @@ impl Session {
         if !short.is_spent() {
             return planned;
         }
-        let end = self.late_at(Instant::now()).await;
+        let end = self.late_at(started).await;
         // Whoever waits for a place has no thread: others need those.
         exec::Client::waits(&mut self.io);
         let cancelled = exec::Client::cancelled(&mut self.io);
         let place = tokio::select! {
             biased;
             () = cancelled => return Err(ExecError::cancelled()),
-            () = reached(end) => return Err(late()),
+            () = reached(end) => return Err(ExecError::late()),
             place = router.apart.plan(role) => place,
         };
         self.on_a_thread(plan, Arc::new(plan::Steps::new(plan::Steps::MOST)), Some(place), end).await?
@@ -178,7 +171,7 @@ impl Session {
             }
             () = reached(end) => {
                 steps.stop();
-                Err(late())
+                Err(ExecError::late())
             }
             planned = &mut planned => planned.map_err(|_| ExecError::internal("planning ended in a panic")),
         }

@@ -27,7 +27,7 @@ const SNAPSHOT: &str = "repeatable";
 
 /// Whether rows of tables that are not colocated go to all nodes of the largest.
 const BROADCAST: &str = "herd.broadcast";
-/// Whether they go to nodes by what they are joined by.
+/// Whether rows of such tables go to nodes by what they are joined by.
 const SHUFFLE: &str = "herd.shuffle";
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
@@ -85,7 +85,7 @@ impl RouterSettings {
         }
     }
 
-    /// Which way queries of tables that are not colocated go.
+    /// How rows of tables that are not colocated may move.
     pub fn moves(&self) -> Moves {
         let choice = |name| match self.get(name) {
             "on" => Choice::On,

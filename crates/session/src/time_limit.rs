@@ -4,17 +4,11 @@
 use std::time::{Duration, Instant};
 
 use exec::ExecError;
-use wire::sqlstate;
 
 use crate::session::{Result, Session};
 
 /// What took less is not worth asking how long it may take.
 const MOMENT: Duration = Duration::from_millis(200);
-
-/// 57014, in PostgreSQL's words.
-pub fn late() -> ExecError {
-    ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout")
-}
 
 impl Session {
     /// Between steps that take long, as PostgreSQL looks between its own: whether the client has cancelled, or its time is over
@@ -25,7 +19,7 @@ impl Session {
             return Ok(());
         }
         match Box::pin(self.late_at(begun)).await {
-            Some(end) if end <= Instant::now() => Err(late()),
+            Some(end) if end <= Instant::now() => Err(ExecError::late()),
             _ => Ok(()),
         }
     }
@@ -34,5 +28,13 @@ impl Session {
     pub async fn late_at(&mut self, begun: Instant) -> Option<Instant> {
         let manner = self.work().manner().await.ok()?;
         begun.checked_add(manner.statement_timeout?)
+    }
+}
+
+/// Waits for a moment; for ever, where there is none.
+pub async fn reached(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
     }
 }

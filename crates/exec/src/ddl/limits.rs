@@ -21,7 +21,7 @@ impl Limits {
     pub fn check(&self) -> Result<()> {
         let over = |limit: Option<Duration>| limit.is_some_and(|l| self.begun.elapsed() >= l);
         if over(self.statement) {
-            return Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout"));
+            return Err(ExecError::late());
         }
         if over(self.lock) {
             return Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));

@@ -9,6 +9,7 @@ use wire::type_oid;
 use crate::arrays::Arrays;
 use crate::client::{Answer, Client};
 use crate::error::Result;
+use crate::query::finish::Answers;
 use crate::query::part_rows::PartRows;
 use crate::render::Fill;
 use crate::request::Request;
@@ -67,8 +68,9 @@ impl<C: Client> Work<'_, C> {
                 for p in &partials {
                     arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;
                 }
-                let over = (compiled.keep(request), &columns[..], vec![PartRows::Held(arrays)]);
-                self.finish_over(request, otherwise, described, over, None).await
+                let rows = vec![PartRows::Held(arrays)];
+                let answers = Answers { keep: compiled.keep(request), columns: &columns, rows };
+                self.finish_over(request, otherwise, described, answers, None).await
             }
         }
     }

@@ -14,13 +14,13 @@ use plan::columns::{ColumnPart, ColumnRead, ColumnType, parameter};
 use plan::{AddUp, Finish, Merge, Part, Piece, Slice};
 use pool::PoolError;
 use txn::Cuts;
-use wire::sqlstate;
 
 use crate::arrays::Arrays;
 use crate::binary_text::text_of;
 use crate::client::{Answer, Client};
 use crate::column_settings::ColumnWay;
 use crate::error::{ExecError, Result};
+use crate::query::finish::Answers;
 use crate::query::part_rows::PartRows;
 use crate::query::{add_up, counts};
 use crate::request::{Bound, Request};
@@ -189,8 +189,8 @@ impl<C: Client> Work<'_, C> {
             }
             held.push(PartRows::Held(arrays));
         }
-        let over = (compiled.keep(request), &columns[..], held);
-        self.finish_over(request, otherwise, described, over, None).await
+        let answers = Answers { keep: compiled.keep(request), columns: &columns, rows: held };
+        self.finish_over(request, otherwise, described, answers, None).await
     }
 
     async fn pass_on_columns(
@@ -266,9 +266,7 @@ async fn ask_all(
     };
     match limit {
         None => gather.await,
-        Some(limit) => tokio::time::timeout(limit, gather).await.unwrap_or_else(|_| {
-            Err(ExecError::sql(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout"))
-        }),
+        Some(limit) => tokio::time::timeout(limit, gather).await.unwrap_or_else(|_| Err(ExecError::late())),
     }
 }
 

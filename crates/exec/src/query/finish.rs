@@ -8,7 +8,7 @@ use crate::arrays::Array;
 use crate::carried::{Carried, Carriers};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::part_rows::{Goes, PartRows, Place};
+use crate::query::part_rows::{Destination, PartRows, Partitioning};
 use crate::query::spill::{self, Spill};
 use crate::query::together::{self, Asked};
 use crate::render::{Child, Fill, NodeStatement, Source};
@@ -28,6 +28,14 @@ pub struct Over<'s> {
     pub joined: bool,
     /// Of each part by which columns its rows are looked up.
     pub lookups: &'s [Vec<usize>],
+}
+
+/// What parts have answered.
+pub struct Answers<'c> {
+    /// Whether nodes keep the statement over them.
+    pub keep: Keep,
+    pub columns: &'c [PartColumns],
+    pub rows: Vec<PartRows>,
 }
 
 impl<C: Client> Work<'_, C> {
@@ -58,21 +66,21 @@ impl<C: Client> Work<'_, C> {
             opened = self.open_together(&wanted).await?;
         }
         let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
-        let mut place = Place::new(Spill::new(self, reads_home), &types, &carriers, false);
+        let mut home = Destination::new(Spill::new(self, reads_home), &types, &carriers, false);
         let result = async {
             for asked in &asked {
                 let lanes = self.ask_opened(&asked.nodes, &asked.statement, &asked.formats, keep, &mut opened).await?;
-                self.collect(lanes, asked, std::slice::from_mut(&mut place), &Goes::home()).await?;
+                self.collect(lanes, asked, std::slice::from_mut(&mut home), &Partitioning::one()).await?;
             }
-            let mut answers = place.end().await?;
+            let mut rows = home.answers().await?;
             if joined {
-                answers = place.spill.before_join(self, answers, &types, lookups).await?;
+                rows = home.spill.before_join(self, rows, &types, lookups).await?;
             }
-            let over = (compiled.keep(request), &columns[..], answers);
-            self.finish_over(request, text, described, over, place.spill.lane.as_mut()).await
+            let answers = Answers { keep, columns: &columns, rows };
+            self.finish_over(request, text, described, answers, home.spill.lane.as_mut()).await
         }
         .await;
-        place.spill.end().await;
+        home.spill.end(self).await;
         result
     }
 
@@ -107,6 +115,22 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
+    /// As [`agrees`](Self::agrees); `false`: home says something else.
+    pub async fn does_agree(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        parts: &[&Part],
+        text: &Text,
+        described: &Described,
+    ) -> Result<bool> {
+        match self.agrees(compiled, request, parts, text, described).await {
+            Ok(()) => Ok(true),
+            Err(ExecError::Refused(_)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Home says of a finish that its columns are of the same types.
     pub async fn is_described_so(&mut self, finish: &NodeStatement, described: &Described) -> Result<()> {
         let types = |d: &Described| d.fields.iter().flatten().map(|f| f.type_oid).collect::<Vec<_>>();
@@ -126,17 +150,17 @@ impl<C: Client> Work<'_, C> {
         Err(ExecError::sql(sqlstate::T_R_SERIALIZATION_FAILURE, message).hint("Try it again."))
     }
 
-    /// Runs a statement over answers that are already here, of which these are the columns; on `lane`, if that has some of them.
+    /// Runs a statement over answers that are already here; on `lane`, if that has some of them.
     pub async fn finish_over(
         &mut self,
         request: &Request<'_>,
         text: &Text,
         described: &Described,
-        (keep, columns, parts): (Keep, &[PartColumns], Vec<PartRows>),
+        Answers { keep, columns, rows }: Answers<'_>,
         lane: Option<&mut Lane>,
     ) -> Result<String> {
         let bound = described.parameters(request);
-        let children = parts.into_iter().zip(columns.iter()).enumerate().map(|(n, (rows, c))| {
+        let children = rows.into_iter().zip(columns).enumerate().map(|(n, (rows, c))| {
             let source = match rows {
                 PartRows::Held(arrays) => Source::Arrays(arrays.finish()),
                 PartRows::Stored => Source::Table(spill::table(n)),

@@ -1,4 +1,5 @@
-//! Which nodes have a part of a read, and what they answered: small answers are kept for the finish, at home or in several places.
+//! Which nodes have a part of a read, and where the rows that they answer come together: at home, or each at one of several nodes. Few are
+//! held, more go into tables (`spill.rs`).
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -45,22 +46,23 @@ impl<C: Client> Work<'_, C> {
         Ok(nodes)
     }
 
-    /// The rows of parts that were asked of their nodes; to where each goes.
+    /// The rows of parts that were asked of their nodes, each to its destination.
     pub async fn collect(
         &mut self,
         mut lanes: Vec<Participant>,
         asked: &Asked,
-        places: &mut [Place<'_>],
-        goes: &Goes<'_>,
+        destinations: &mut [Destination<'_>],
+        partitioning: &Partitioning<'_>,
     ) -> Result<()> {
         let read = async {
             for p in &mut lanes {
-                self.read_rows(&mut p.lane, asked, places, goes).await?;
+                self.read_rows(&mut p.lane, asked, destinations, partitioning).await?;
             }
             Ok(())
         }
         .await;
         self.abandon(lanes).await;
+        destinations.iter().for_each(|one| one.spill.heed_cancels(self));
         read
     }
 
@@ -69,10 +71,10 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         lane: &mut Lane,
         asked: &Asked,
-        places: &mut [Place<'_>],
-        goes: &Goes<'_>,
+        destinations: &mut [Destination<'_>],
+        partitioning: &Partitioning<'_>,
     ) -> Result<()> {
-        let types = places.first().map_or(&[][..], |place| place.types);
+        let types = destinations.first().map_or(&[][..], |one| one.types);
         let widths: Vec<usize> = types.iter().map(|t| t.len()).collect();
         loop {
             match self.next_reply(lane).await? {
@@ -80,8 +82,8 @@ impl<C: Client> Work<'_, C> {
                     let row = backend::parse_data_row(frame.body())?;
                     let (n, values) =
                         asked.part(&row, &widths).ok_or_else(|| ExecError::internal("a row of no part"))?;
-                    for place in &mut places[goes.to(n, values)] {
-                        place.push(self, n, values).await?;
+                    for destination in &mut destinations[partitioning.to(n, values)] {
+                        destination.push(self, n, values).await?;
                     }
                 }
                 Reply::Done => return Ok(()),
@@ -91,37 +93,37 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-/// To which of several places the rows of parts go.
-pub struct Goes<'g> {
-    /// Of each part by which of its columns; all other rows go to all places.
+/// To which of several destinations a row goes.
+pub struct Partitioning<'g> {
+    /// Of each part by which of its columns; all other rows go to all destinations.
     by: &'g [Option<usize>],
-    places: usize,
-    /// Nobody knows beforehand which values meet.
+    destinations: usize,
+    /// Nobody outside knows which values it puts together.
     hasher: RandomState,
 }
 
-impl<'g> Goes<'g> {
-    /// There is one place.
-    pub fn home() -> Self {
+impl<'g> Partitioning<'g> {
+    /// There is one.
+    pub fn one() -> Self {
         Self::by(&[], 1)
     }
 
     /// To one of so many, by what it has in the column.
-    pub fn by(by: &'g [Option<usize>], places: usize) -> Self {
-        Goes { by, places, hasher: RandomState::default() }
+    pub fn by(by: &'g [Option<usize>], destinations: usize) -> Self {
+        Partitioning { by, destinations, hasher: RandomState::default() }
     }
 
     fn to(&self, part: usize, values: &[Option<&[u8]>]) -> Range<usize> {
-        let Some(Some(column)) = self.by.get(part) else { return 0..self.places };
+        let Some(Some(column)) = self.by.get(part) else { return 0..self.destinations };
         let value = values.get(*column).copied().flatten();
-        // NULLs are all in one place, as in a table.
-        let at = value.map_or(0, |value| (self.hasher.hash_one(value) % self.places.max(1) as u64) as usize);
+        // NULLs are together, as in a table: whoever groups by them has one group.
+        let at = value.map_or(0, |value| (self.hasher.hash_one(value) % self.destinations.max(1) as u64) as usize);
         at..at + 1
     }
 }
 
-/// A place where parts' rows come together.
-pub struct Place<'t> {
+/// Where parts' rows come together.
+pub struct Destination<'t> {
     pub spill: Spill,
     /// Those of each part's columns.
     types: &'t [&'t [String]],
@@ -129,10 +131,10 @@ pub struct Place<'t> {
     parts: Vec<(Arrays, bool)>,
 }
 
-impl<'t> Place<'t> {
+impl<'t> Destination<'t> {
     /// Nothing has come. `stored`: all parts have their tables.
     pub fn new(spill: Spill, types: &'t [&'t [String]], carriers: &[Carriers], stored: bool) -> Self {
-        Place { spill, types, parts: carriers.iter().map(|c| (Arrays::new(c), stored)).collect() }
+        Destination { spill, types, parts: carriers.iter().map(|c| (Arrays::new(c), stored)).collect() }
     }
 
     async fn push<C: Client>(&mut self, work: &mut Work<'_, C>, n: usize, values: &[Option<&[u8]>]) -> Result<()> {
@@ -142,8 +144,14 @@ impl<'t> Place<'t> {
         Ok(())
     }
 
+    /// All have come, and are about to be read where they are. All parts have their tables.
+    pub async fn prepare(&mut self, lookups: &[Vec<usize>]) -> Result<()> {
+        let stored: Vec<usize> = (0..self.answers().await?.len()).collect();
+        self.spill.prepare(&stored, lookups).await
+    }
+
     /// All have come.
-    pub async fn end(&mut self) -> Result<Vec<PartRows>> {
+    pub async fn answers(&mut self) -> Result<Vec<PartRows>> {
         let mut all = Vec::with_capacity(self.parts.len());
         for (n, (mut rows, stored)) in std::mem::take(&mut self.parts).into_iter().enumerate() {
             all.push(match stored {
@@ -154,6 +162,7 @@ impl<'t> Place<'t> {
                 false => PartRows::Held(rows),
             });
         }
+        self.spill.settle().await?;
         Ok(all)
     }
 }
@@ -172,5 +181,28 @@ impl PartRows {
             PartRows::Held(rows) => rows.rows,
             PartRows::Stored => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_go_to_one_destination() {
+        let by = [Some(1), None];
+        let partitioning = Partitioning::by(&by, 7);
+        let to = |part: usize, value: Option<&[u8]>| partitioning.to(part, &[Some(b"x"), value]);
+        let mut used = std::collections::HashSet::new();
+        for n in 0..500 {
+            let value = n.to_string();
+            let at = to(0, Some(value.as_bytes()));
+            assert_eq!((at.len(), to(0, Some(value.as_bytes()))), (1, at.clone()));
+            used.insert(at.start);
+        }
+        assert_eq!(used, (0..7).collect());
+        assert_eq!(to(0, None), 0..1);
+        assert_eq!([to(1, Some(b"5")), to(2, None)], [0..7, 0..7]);
+        assert_eq!(Partitioning::one().to(0, &[None]), 0..1);
     }
 }

@@ -1,5 +1,5 @@
-//! A query whose tables' rows go to nodes by what they are joined by: each row comes to the router once, and goes on to the place of its
-//! value, a temporary table on a connection of the statement's own. There the nodes answer, and home makes one answer of theirs.
+//! A query whose tables' rows go to nodes by what they are joined by: each row comes to the router once, and goes on to a node, into a
+//! temporary table on a connection of the statement's own. There the nodes answer, and home makes one answer of theirs.
 //!
 //! What nodes answer is not known here (`plan/src/gather/shuffle.rs`), nor when this is done (`query/ways.rs`).
 
@@ -9,11 +9,12 @@ use std::sync::Arc;
 use catalog::NodeId;
 use plan::{Shuffle, Statement};
 
+use crate::carried::Carriers;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::finish::no_rows;
+use crate::query::finish::{Answers, no_rows};
 use crate::query::gathered;
-use crate::query::part_rows::{Goes, Place};
+use crate::query::part_rows::{Destination, Partitioning};
 use crate::query::spill::{self, Spill};
 use crate::query::together::{self, Asked};
 use crate::render::{Child, Fill, Source};
@@ -21,10 +22,22 @@ use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
 use crate::router::described::{Described, PartColumns};
 use crate::work::Work;
+use crate::work::describe::not_in_place;
 use crate::work::rows;
 
+/// Over what nodes answer.
+struct Shuffled<'s> {
+    shuffle: &'s Shuffle,
+    bound: &'s Bound,
+    described: &'s Described,
+    /// The types of the columns of each table's rows.
+    types: &'s [&'s [String]],
+    /// The columns of what nodes answer.
+    answers: &'s [PartColumns],
+}
+
 impl<C: Client> Work<'_, C> {
-    /// Answers a query so; `None`: there is no place for its rows, or home would not understand it, and nothing was told.
+    /// Answers a query so; `None`: nodes can't take its rows, or home would not understand it, and nothing was told.
     pub async fn shuffle(
         &mut self,
         compiled: &Compiled,
@@ -35,76 +48,104 @@ impl<C: Client> Work<'_, C> {
         let described = self.described(compiled, request.types()).await?;
         let bound = described.parameters(request);
         let parts = statement.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
-        if self.agrees(compiled, request, &parts, &statement.text, &described).await.is_err() {
+        if !self.does_agree(compiled, request, &parts, &statement.text, &described).await? {
             return Ok(None);
         }
         let columns = self.part_columns(compiled, &parts, &bound).await?;
-        let answers = self.shuffle_columns(compiled, shuffle, &columns, &bound, &described).await?;
+        let Some(answers) = self.shuffled_columns(compiled, shuffle, &columns, &bound, &described).await? else {
+            return Ok(None);
+        };
         let mut nodes = Vec::with_capacity(parts.len());
         for part in &parts {
             nodes.push(self.part_nodes(compiled, request, part).await?);
         }
         let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
         let carriers = self.part_carriers(&columns).await?;
-        if answers.is_empty() {
-            return Ok(None);
-        }
         let all: BTreeSet<NodeId> = nodes.iter().flatten().copied().collect();
-        let mut places = Vec::with_capacity(all.len());
-        for node in &all {
-            match Spill::at(self, *node, &types).await {
-                Ok(Some(spill)) => places.push(Place::new(spill, &types, &carriers, true)),
-                // A node without room for it leaves all to home.
-                Ok(None) => {
-                    end(places).await;
-                    return Ok(None);
-                }
+        let reads_more = shuffle.reads_more;
+        let Some(mut destinations) = self.destinations(&all, (&types, &carriers), reads_more).await? else {
+            return Ok(None);
+        };
+        let formats: Vec<_> = carriers.iter().map(Carriers::formats).collect();
+        // One cut over all nodes is not asked for: `ways.rs` sees to that.
+        let asked = together::asked(&parts, nodes, &columns, &formats, &Fill::new(&bound, &self.now));
+        let by: Vec<_> = shuffle.by.iter().map(|key| key.as_ref().map(|key| key.column)).collect();
+        let partitioning = Partitioning::by(&by, destinations.len());
+        let done = async {
+            for asked in &asked {
+                let keep = compiled.keep(request);
+                let lanes = self.ask_part(&asked.nodes, &asked.statement, &asked.formats, keep).await?;
+                self.collect(lanes, asked, &mut destinations, &partitioning).await?;
+            }
+            let each = destinations.iter_mut().map(|one| one.prepare(&statement.lookups));
+            futures_util::future::try_join_all(each).await?;
+            let over = Shuffled { shuffle, bound: &bound, described: &described, types: &types, answers: &answers };
+            self.finish_shuffled(request, over, &mut destinations).await
+        }
+        .await;
+        self.end(destinations).await;
+        let tag = done?;
+        if reads_more {
+            self.still_planned().await?;
+        }
+        Ok(Some(tag))
+    }
+
+    /// Tables on all of these nodes; `None`: one of them has no room for them.
+    async fn destinations<'t>(
+        &mut self,
+        nodes: &BTreeSet<NodeId>,
+        (types, carriers): (&'t [&'t [String]], &[Carriers]),
+        repeatable: bool,
+    ) -> Result<Option<Vec<Destination<'t>>>> {
+        // Whoever has tables waits for connections to read by: so there is one more than tables may have.
+        let mut readers = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match self.lane(*node).await {
+                Ok(lane) => readers.push(lane),
                 Err(e) => {
-                    end(places).await;
+                    self.abandon(readers).await;
                     return Err(e);
                 }
             }
         }
-        let formats: Vec<_> = carriers.iter().map(|c| c.formats()).collect();
-        let asked = together::asked(&parts, nodes, &columns, &formats, &Fill::new(&bound, &self.now));
-        let done = async {
-            self.send_rows(&asked, &mut places, &Goes::by(&shuffle.by, all.len()), compiled.keep(request)).await?;
-            for place in &mut places {
-                let stored = place.end().await?;
-                place.spill.before_join(self, stored, &types, &statement.lookups).await?;
-            }
-            let over = (&types[..], &answers[..]);
-            self.finish_shuffle(request, shuffle, (&bound, &described), over, &mut places).await
+        let (mut all, mut made) = (Vec::with_capacity(nodes.len()), Ok(true));
+        for node in nodes {
+            made = match Spill::at(self, *node, types, repeatable).await {
+                Ok(Some(spill)) => {
+                    all.push(Destination::new(spill, types, carriers, true));
+                    continue;
+                }
+                other => other.map(|_| false),
+            };
+            break;
         }
-        .await;
-        end(places).await;
-        done.map(Some)
+        self.abandon(readers).await;
+        all.iter().for_each(|one| one.spill.heed_cancels(self));
+        match made {
+            Ok(true) => Ok(Some(all)),
+            other => {
+                self.end(all).await;
+                other.map(|_| None)
+            }
+        }
     }
 
-    /// Each row of the parts to its place.
-    async fn send_rows(
-        &mut self,
-        asked: &[Asked],
-        places: &mut [Place<'_>],
-        goes: &Goes<'_>,
-        keep: Keep,
-    ) -> Result<()> {
-        for asked in asked {
-            let lanes = self.ask_part(&asked.nodes, &asked.statement, &asked.formats, keep).await?;
-            self.collect(lanes, asked, places, goes).await?;
+    /// Their tables go with their transactions.
+    async fn end(&mut self, destinations: Vec<Destination<'_>>) {
+        for one in destinations {
+            one.spill.end(self).await;
         }
-        Ok(())
     }
 
     /// The nodes' answers over the rows that they have, and home's over these.
-    async fn finish_shuffle(
+    async fn finish_shuffled(
         &mut self,
         request: &Request<'_>,
-        shuffle: &Shuffle,
-        (bound, described): (&Bound, &Described),
-        (types, answers): (&[&[String]], &[PartColumns]),
-        places: &mut [Place<'_>],
+        over: Shuffled<'_>,
+        destinations: &mut [Destination<'_>],
     ) -> Result<String> {
+        let Shuffled { shuffle, bound, described, types, answers } = over;
         let stored = |(n, types): (usize, &&[String])| {
             let source = Source::Table(spill::table(n));
             Child { source, types: types.to_vec(), names: None }
@@ -112,77 +153,75 @@ impl<C: Client> Work<'_, C> {
         let children = types.iter().enumerate().map(stored).collect();
         let carriers = self.part_carriers(answers).await?;
         let answer_types: Vec<_> = answers.iter().map(|c| &c.types[..]).collect();
-        let mut home = Place::new(Spill::new(self, false), &answer_types, &carriers, false);
+        let mut home = Destination::new(Spill::new(self, false), &answer_types, &carriers, false);
         let fill = Fill { children, ..Fill::new(bound, &self.now) };
-        let asked: Vec<Asked> = (shuffle.parts.iter().zip(&carriers).enumerate())
-            .map(|(n, (text, carriers))| Asked {
-                nodes: BTreeSet::new(),
-                parts: vec![n],
-                statement: fill.statement([text]),
-                formats: carriers.formats(),
-            })
-            .collect();
+        let asked = |(n, (text, carriers)): (usize, (&plan::Text, &Carriers))| Asked {
+            // Those that have the tables.
+            nodes: BTreeSet::new(),
+            parts: vec![n],
+            statement: fill.statement([text]),
+            formats: carriers.formats(),
+        };
+        let asked: Vec<Asked> = shuffle.parts.iter().zip(&carriers).enumerate().map(asked).collect();
         let done = async {
             for asked in &asked {
-                for lane in places.iter_mut().filter_map(|place| place.spill.lane.as_mut()) {
+                for lane in destinations.iter_mut().filter_map(|one| one.spill.lane.as_mut()) {
                     let foreign = lane.node != self.home();
                     rows::send_statement(lane, None, &asked.statement, foreign, &asked.formats);
                     lane.conn.flush().await?;
                 }
-                for lane in places.iter_mut().filter_map(|place| place.spill.lane.as_mut()) {
-                    self.read_rows(lane, asked, std::slice::from_mut(&mut home), &Goes::home()).await?;
+                for lane in destinations.iter_mut().filter_map(|one| one.spill.lane.as_mut()) {
+                    self.read_rows(lane, asked, std::slice::from_mut(&mut home), &Partitioning::one()).await?;
                 }
             }
-            let mut held = home.end().await?;
+            let mut rows = home.answers().await?;
             if shuffle.text.rows_named() > 1 {
-                held = home.spill.before_join(self, held, &answer_types, &[]).await?;
+                rows = home.spill.before_join(self, rows, &answer_types, &[]).await?;
             }
-            let over = (Keep::No, answers, held);
-            self.finish_over(request, &shuffle.text, described, over, home.spill.lane.as_mut()).await
+            let answers = Answers { keep: Keep::No, columns: answers, rows };
+            self.finish_over(request, &shuffle.text, described, answers, home.spill.lane.as_mut()).await
         }
         .await;
-        home.spill.end().await;
+        home.spill.end(self).await;
         done
     }
 
-    /// The columns of what nodes answer, asked once; none, where home would finish it otherwise than it does the statement.
-    async fn shuffle_columns(
+    /// The columns of what nodes answer, asked once; `None`: home would finish it otherwise than it does the statement.
+    async fn shuffled_columns(
         &mut self,
         compiled: &Compiled,
         shuffle: &Shuffle,
         columns: &[PartColumns],
         bound: &Bound,
         described: &Described,
-    ) -> Result<Arc<Vec<PartColumns>>> {
-        if let Some(known) = compiled.ways.shuffle.get() {
+    ) -> Result<Option<Arc<Vec<PartColumns>>>> {
+        if let Some(known) = compiled.ways.shuffled.get() {
             return Ok(known.clone());
         }
+        let asked = match self.ask_shuffled_columns(shuffle, columns, bound, described).await {
+            Ok(all) => Some(Arc::new(all)),
+            Err(ExecError::Refused(_)) => None,
+            Err(e) => return Err(e),
+        };
+        let _ = compiled.ways.shuffled.set(asked.clone());
+        Ok(asked)
+    }
+
+    async fn ask_shuffled_columns(
+        &mut self,
+        shuffle: &Shuffle,
+        columns: &[PartColumns],
+        bound: &Bound,
+        described: &Described,
+    ) -> Result<Vec<PartColumns>> {
         let mut all = Vec::with_capacity(shuffle.parts.len());
         for text in &shuffle.parts {
             let fill = Fill { children: no_rows(columns), ..Fill::new(bound, &self.now) };
             let statement = fill.statement([text]);
-            let fields = match self.describe_text(&statement.sql, &statement.types).await {
-                Ok(described) => described.fields.unwrap_or_default(),
-                Err(ExecError::Sql(_)) => return Ok(Arc::default()),
-                Err(e) => return Err(e),
-            };
-            all.push(self.columns_of(&statement, fields, true).await?);
+            let answer = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
+            all.push(self.columns_of(&statement, answer.fields.unwrap_or_default(), true).await?);
         }
         let finish = Fill { children: no_rows(&all), ..Fill::new(bound, &self.now) }.statement([&shuffle.text]);
-        match self.is_described_so(&finish, described).await {
-            Ok(()) => {}
-            Err(ExecError::Sql(_) | ExecError::Refused(_)) => all.clear(),
-            Err(e) => return Err(e),
-        }
-        let all = Arc::new(all);
-        let _ = compiled.ways.shuffle.set(all.clone());
-        Ok(all)
-    }
-}
-
-/// Their tables go with their transactions.
-async fn end(places: Vec<Place<'_>>) {
-    for place in places {
-        place.spill.end().await;
+        self.is_described_so(&finish, described).await.map(|()| all)
     }
 }

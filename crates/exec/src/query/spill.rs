@@ -1,5 +1,5 @@
 //! Parts too large to be held: their rows go into temporary tables on a connection of the statement's own, and the
-//! finish runs there.
+//! finish runs there. Of a query that is shuffled all rows do, on every node that takes part (`shuffle.rs`).
 //!
 //! Rows that are to be joined go there long before that, if they are more than a few: of arrays PostgreSQL knows nothing but their
 //! length, and takes a join of them for one of few rows. Of a table that it has analysed it knows what it would of one of its own.
@@ -31,6 +31,7 @@ const JOINED_MIN: u64 = 2000;
 const JOINED_WAIT: Duration = Duration::from_millis(50);
 /// Who holds connections and waits for one more could be waiting for others who do the same.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
+const REPEATABLE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE";
 /// What is held is in memory twice: buffers have room to grow, and are copied into a message.
 const TIMES: usize = 2;
 
@@ -40,6 +41,10 @@ pub struct Spill {
     tables: usize,
     pub lane: Option<Lane>,
     node: NodeId,
+    /// It sees one state of the tables there.
+    repeatable: bool,
+    /// Rows are on their way into a table.
+    storing: bool,
     /// Bytes that are held of all parts, and of each.
     held: usize,
     of: Vec<usize>,
@@ -51,19 +56,29 @@ impl Spill {
     pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
         let allowed = !reads_home && !work.own_catalog && work.transaction.schema_fingerprint.is_none();
         let (node, memory) = (work.home(), work.memory.nothing());
-        Spill { allowed, tables: 0, lane: None, node, held: 0, of: vec![], memory }
+        Spill { allowed, tables: 0, lane: None, node, repeatable: false, storing: false, held: 0, of: vec![], memory }
     }
 
-    /// At a node, with tables for all parts from the start; `None`: there can be none.
-    pub async fn at<C: Client>(work: &mut Work<'_, C>, node: NodeId, types: &[&[String]]) -> Result<Option<Self>> {
-        let mut spill = Spill { node, ..Self::new(work, false) };
-        for (n, types) in types.iter().enumerate() {
-            if !spill.create(work, n, types).await? {
-                spill.end().await;
-                return Ok(None);
+    /// At a node, with tables for all parts from the start; `None`: there can be none. `repeatable`: what reads them reads others as well.
+    pub async fn at<C: Client>(
+        work: &mut Work<'_, C>,
+        node: NodeId,
+        types: &[&[String]],
+        repeatable: bool,
+    ) -> Result<Option<Self>> {
+        let mut spill = Spill { node, repeatable, ..Self::new(work, false) };
+        let none: Vec<_> = types.iter().map(|t| PartRows::Held(Arrays::of_text(t.len()))).collect();
+        let made = match spill.open(work, CONNECTION_WAIT).await {
+            Ok(true) => spill.create_others(&none, types).await,
+            other => other,
+        };
+        match made {
+            Ok(true) => Ok(Some(spill)),
+            other => {
+                spill.end(work).await;
+                other.map(|_| None)
             }
         }
-        Ok(Some(spill))
     }
 
     /// Looks after what is held of part `n`: beyond the limit it goes into the part's table. True: it has gone there.
@@ -125,20 +140,28 @@ impl Spill {
         }
         let stored = parts.iter().enumerate().filter(|(_, part)| matches!(part, PartRows::Stored));
         let stored: Vec<usize> = stored.map(|(n, _)| n).collect();
+        self.prepare(&stored, lookups).await?;
+        Ok(parts)
+    }
+
+    /// PostgreSQL is told what is in these parts' tables, and has indexes where rows are looked up.
+    pub async fn prepare(&mut self, stored: &[usize], lookups: &[Vec<usize>]) -> Result<()> {
+        self.settle().await?;
         for (n, by) in lookups.iter().enumerate().filter(|(n, by)| !by.is_empty() && stored.contains(n)) {
             self.index(n, by).await?;
         }
-        let tables: Vec<_> = stored.into_iter().map(table).collect();
+        let tables: Vec<_> = stored.iter().map(|n| table(*n)).collect();
         if let Some(lane) = &mut self.lane
             && !tables.is_empty()
         {
             lane.run(&format!("ANALYZE {}", tables.join(", "))).await?;
         }
-        Ok(parts)
+        Ok(())
     }
 
     /// Tables for the parts that have none yet; `false`: one of them can't be made, and nothing is changed.
     async fn create_others(&mut self, parts: &[PartRows], types: &[&[String]]) -> Result<bool> {
+        self.settle().await?;
         let Some(lane) = &mut self.lane else { return Ok(false) };
         let held = parts.iter().zip(types).enumerate().filter(|(_, (part, _))| matches!(part, PartRows::Held(_)));
         let tables: Vec<_> = held.map(|(n, (_, types))| create(n, types)).collect();
@@ -152,6 +175,11 @@ impl Spill {
             }
             Err(pool::PoolError::Server(e)) if !e.is_fatal() => {}
             Err(e) => return Err(e.into()),
+        }
+        if lane.conn.is_broken() {
+            // What its transaction begins with can't be set there: nothing that it has is to be trusted.
+            self.lane = None;
+            return Ok(false);
         }
         if self.tables > 0 {
             lane.run("ROLLBACK TO herd_tables").await?;
@@ -184,15 +212,22 @@ impl Spill {
         }
         if self.lane.is_none() {
             let target = work.herd.target(&work.epoch.snapshot, self.node)?;
-            let got = tokio::time::timeout(wait, work.herd.pools.get(&target, work.login)).await;
-            let Ok(Ok(conn)) = got else {
-                self.allowed = false;
-                return Ok(false);
-            };
+            let mut conn = None;
+            while conn.is_none() {
+                let got = tokio::time::timeout(wait, work.herd.pools.get(&target, work.login)).await;
+                let Ok(Ok(got)) = got else {
+                    self.allowed = false;
+                    return Ok(false);
+                };
+                conn = work.unless_unfit(got);
+            }
+            let Some(mut conn) = conn else { return Ok(false) };
+            conn.temporary = true;
             let mut lane = Lane::new(self.node, conn);
             lane.want(work.settings);
             work.client.started(lane.conn.cancel_key());
-            lane.put_begin("BEGIN READ WRITE", work.transaction.settings());
+            let begin = if self.repeatable { REPEATABLE } else { "BEGIN READ WRITE" };
+            lane.put_begin(begin, work.transaction.settings());
             self.lane = Some(lane);
         }
         Ok(true)
@@ -202,6 +237,7 @@ impl Spill {
         if !self.open(work, CONNECTION_WAIT).await? {
             return Ok(false);
         }
+        self.settle().await?;
         let Some(lane) = &mut self.lane else { return Ok(false) };
         let made = lane.run(&create(n, types)).await;
         if self.tables == 0 && matches!(&made, Err(pool::PoolError::Server(e)) if !e.is_fatal()) {
@@ -218,8 +254,9 @@ impl Spill {
         Ok(true)
     }
 
-    /// Puts what is held into the table of part `n`.
+    /// Puts what is held into the table of part `n`. The node does so while more rows come: [`settle`](Self::settle) waits for it.
     pub async fn store(&mut self, n: usize, types: &[String], held: &mut Arrays) -> Result<()> {
+        self.settle().await?;
         let lane = self.lane.as_mut().ok_or_else(|| ExecError::internal("rows without a table"))?;
         let full = held.take();
         if full.rows == 0 {
@@ -229,18 +266,36 @@ impl Spill {
         let rows = render::unnest(1, types, values.iter().map(|a| &a.carried));
         let sql = format!("INSERT INTO {} SELECT {rows}", table(n));
         rows::send_statement(lane, None, &NodeStatement::over_arrays(sql, values), false, &[]);
+        self.storing = true;
         lane.conn.flush().await?;
-        while !matches!(rows::next(lane).await?, Reply::Done) {}
         self.note(n, 0);
         Ok(())
     }
 
+    /// What was sent is in its table.
+    pub async fn settle(&mut self) -> Result<()> {
+        if let Some(lane) = self.lane.as_mut().filter(|_| self.storing) {
+            while !matches!(rows::next(lane).await?, Reply::Done) {}
+        }
+        self.storing = false;
+        Ok(())
+    }
+
+    /// A cancel of the statement reaches it, also after others of its connections were given back.
+    pub fn heed_cancels<C: Client>(&self, work: &mut Work<'_, C>) {
+        if let Some(lane) = &self.lane {
+            work.client.started(lane.conn.cancel_key());
+        }
+    }
+
     /// The connection is done with; its tables go with its transaction.
-    pub async fn end(self) {
-        // Whoever has failed before all was read owes nobody anything.
-        if let Some(mut lane) = self.lane
-            && (lane.conn.is_broken() || lane.conn.outstanding() > 0 || lane.run("COMMIT").await.is_err())
-        {
+    pub async fn end<C: Client>(self, work: &mut Work<'_, C>) {
+        let Some(mut lane) = self.lane else { return };
+        lane.conn.tainted |= work.taint;
+        // Whoever has failed before all was read leaves the rest.
+        let rests = !lane.conn.is_broken() && lane.conn.outstanding() == 0 && lane.run("COMMIT").await.is_ok();
+        // A cancel may still arrive there, and would hit the next client's statement.
+        if !rests || !work.client.settled().await {
             lane.conn.mark_broken();
         }
     }

@@ -1,5 +1,6 @@
-//! A query whose tables' rows could all come home, or all but some to the nodes of those: which moves less. Nodes' planners say how many
-//! rows they expect. How the ways run is not known here (`write/sent.rs`, `query/finish.rs`).
+//! A query whose tables' rows could all come home, or all but some to the nodes of those, or each to a node by what it is joined by: which is
+//! less work. Nodes' planners say how many rows they expect. How the ways run is not known here (`query/finish.rs`, `write/sent.rs`,
+//! `query/shuffle.rs`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
@@ -27,12 +28,12 @@ const SLACK: usize = 2;
 /// How much less must move for another way than home.
 const TIMES: f64 = 2.0;
 /// Bytes of rows below which home is done with them before nodes have tables for them.
-const SPREAD_LEAST: f64 = 32_000_000.0;
+const SHUFFLE_LEAST: f64 = 32_000_000.0;
 /// What a value takes besides its width.
 const VALUE: f64 = 4.0;
 
 impl<C: Client> Work<'_, C> {
-    /// Runs it another way where less moves; `None`: it does not, or more came than was expected, and nothing was told.
+    /// Runs it another way, where that is less work; `None`: it is not, or more came than was expected, and nothing was told.
     pub fn other_way<'w>(
         &'w mut self,
         compiled: &'w Compiled,
@@ -40,18 +41,15 @@ impl<C: Client> Work<'_, C> {
     ) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + 'w>> {
         // It runs queries inside of a query, whose future has this one in it.
         Box::pin(async move {
-            let Some(statement) = gathers(compiled) else { return Ok(None) };
-            let done = match self.chosen(compiled, request, statement).await? {
-                Way::Home => return Ok(None),
-                Way::Sent(number) => {
-                    let Some(way) = statement.ways.get(number) else { return Ok(None) };
+            let done = match self.way(compiled, request).await? {
+                None => return Ok(None),
+                Some(OtherWay::Sent(number, way)) => {
                     let ready = compiled.ways.ready(number);
                     self.read_in_turn(compiled, request, (way, &ready), SLACK * MOST as usize).await?
                 }
-                Way::Shuffled => match &statement.shuffle {
-                    Some(shuffle) => self.shuffle(compiled, request, statement, shuffle).await?,
-                    None => None,
-                },
+                Some(OtherWay::Shuffled(statement, shuffle)) => {
+                    self.shuffle(compiled, request, statement, shuffle).await?
+                }
             };
             if done.is_none() {
                 compiled.ways.choose(self.moves, Way::Home);
@@ -61,12 +59,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The way that a query goes, if it is not that home gets all rows.
-    pub async fn way<'p>(&mut self, compiled: &'p Compiled, request: &Request<'_>) -> Result<OtherWay<'p>> {
-        let Some(statement) = gathers(compiled) else { return Ok(OtherWay::None) };
+    pub async fn way<'p>(&mut self, compiled: &'p Compiled, request: &Request<'_>) -> Result<Option<OtherWay<'p>>> {
+        let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = &compiled.plan else { return Ok(None) };
         Ok(match self.chosen(compiled, request, statement).await? {
-            Way::Home => OtherWay::None,
-            Way::Sent(number) => statement.ways.get(number).map_or(OtherWay::None, OtherWay::Sent),
-            Way::Shuffled => statement.shuffle.as_ref().map_or(OtherWay::None, OtherWay::Shuffled),
+            Way::Home => None,
+            Way::Sent(number) => statement.ways.get(number).map(|way| OtherWay::Sent(number, way)),
+            Way::Shuffled => statement.shuffle.as_ref().map(|shuffle| OtherWay::Shuffled(statement, shuffle)),
         })
     }
 
@@ -82,9 +80,10 @@ impl<C: Client> Work<'_, C> {
             }
         };
         let sends = may(self.moves.broadcast(), !statement.ways.is_empty());
-        let (within, mut shuffle) = (self.transaction.is_active(), statement.shuffle.iter());
         // Its connections are not the transaction's.
-        let shuffles = may(self.moves.shuffle(), shuffle.any(|shuffle| !within || !shuffle.reads_more));
+        let within = self.transaction.is_active();
+        let can = statement.shuffle.as_ref().is_some_and(|shuffle| !within || !shuffle.reads_more);
+        let shuffles = may(self.moves.shuffle(), can);
         if timed || !sends && !shuffles {
             return Ok(Way::Home);
         }
@@ -119,8 +118,8 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Way> {
         let described = self.described(compiled, request.types()).await?;
         let (bound, parts) = (described.parameters(request), plan::explain::parts(&compiled.plan));
-        let agrees = !statement.as_described
-            || self.agrees(compiled, request, &parts, &statement.text, &described).await.is_ok();
+        let agrees =
+            !statement.as_described || self.does_agree(compiled, request, &parts, &statement.text, &described).await?;
         let forced = sends && self.moves.broadcast() == Choice::On;
         if !forced && agrees {
             let mut bytes = 0.0;
@@ -165,7 +164,7 @@ impl<C: Client> Work<'_, C> {
             each.iter().zip(&shuffle.by).filter(|(_, by)| by.is_none()).map(|(bytes, _)| bytes).sum()
         };
         let pays =
-            |shuffle: &&Shuffle| shuffle.adds_up && home >= SPREAD_LEAST && nodes as f64 * to_all(shuffle) <= home;
+            |shuffle: &&Shuffle| shuffle.adds_up && home >= SHUFFLE_LEAST && nodes as f64 * to_all(shuffle) <= home;
         Ok(match statement.shuffle.as_ref().filter(pays) {
             Some(_) if shuffles && agrees => Way::Shuffled,
             _ => Way::Home,
@@ -202,18 +201,9 @@ impl<C: Client> Work<'_, C> {
 
 /// How a query goes that could have all of its rows come home.
 pub enum OtherWay<'p> {
-    /// So.
-    None,
-    Sent(&'p InTurn),
-    Shuffled(&'p Shuffle),
-}
-
-/// What home makes of tables' rows that come there.
-fn gathers(compiled: &Compiled) -> Option<&Statement> {
-    match &compiled.plan {
-        Planned::Query { tree: Ok(Finish::Statement(statement)), .. } => Some(statement),
-        _ => None,
-    }
+    /// Some tables' rows go to the nodes of others: which of its ways it is.
+    Sent(usize, &'p InTurn),
+    Shuffled(&'p Statement, &'p Shuffle),
 }
 
 /// What is read before it.

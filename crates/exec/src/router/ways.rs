@@ -34,8 +34,8 @@ pub struct Ways {
     chosen: Mutex<HashMap<Moves, (Way, Instant)>>,
     /// Each, planned with the types of what is read.
     ready: Mutex<HashMap<usize, Arc<ReadyTurns>>>,
-    /// The columns of what nodes answer over rows that were shuffle; empty where home would finish it otherwise than it does the statement.
-    pub shuffle: OnceCell<Arc<Vec<PartColumns>>>,
+    /// The columns of what nodes answer over rows that were shuffled; `None`: home would finish it otherwise than it does the statement.
+    pub shuffled: OnceCell<Option<Arc<Vec<PartColumns>>>>,
 }
 
 impl Ways {

@@ -17,7 +17,7 @@ use catalog::{NodeId, Placement, Relation, Snapshot};
 use txn::{Cuts, Gid, Lane, Manner, Participant, SHOWN, gate};
 
 use crate::client::Client;
-use crate::error::{ExecError, Result};
+use crate::error::{ExecError, Result, STATEMENT_TIMEOUT};
 use crate::router::compiled::Compiled;
 use crate::router::gates::{self, Grant, SNAPSHOTS};
 use crate::router::herd::Herd;
@@ -43,9 +43,7 @@ impl Limit {
         );
         let lock =
             manner.lock_timeout.map(|t| (t, sqlstate::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
-        let statement = manner
-            .statement_timeout
-            .map(|t| (t, sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout"));
+        let statement = manner.statement_timeout.map(|t| (t, sqlstate::QUERY_CANCELED, STATEMENT_TIMEOUT));
         let (time, code, message) =
             [lock, statement].into_iter().flatten().fold(ours, |a, b| if b.0 < a.0 { b } else { a });
         Limit { until: Instant::now() + time, code, message }

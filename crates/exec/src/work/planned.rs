@@ -38,8 +38,10 @@ async fn apart(
     (search_path, temporary, parameters): (Vec<String>, Vec<String>, Vec<u32>),
 ) -> Result<Planned> {
     let planned = tokio::task::spawn_blocking(move || {
-        let cx = Context::new(&epoch.snapshot, &search_path, &temporary).with_parameters(&parameters);
-        plan::plan(&statement, &text, &cx)
+        let most = plan::Steps::new(plan::Steps::MOST);
+        let names = Context::new(&epoch.snapshot, &search_path, &temporary);
+        let planned = plan::plan(&statement, &text, &Context { steps: Some(&most), parameters: &parameters, ..names });
+        if most.is_spent() { Err(plan::Steps::refusal()) } else { planned }
     });
     Ok(planned.await.map_err(|_| ExecError::internal("planning ended in a panic"))??)
 }

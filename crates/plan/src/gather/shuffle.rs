@@ -1,24 +1,22 @@
-//! A query whose tables' rows could all come home, shuffle over the nodes instead: each table's rows go to nodes by the value of one column,
-//! where equal values meet, and small tables' to all nodes; there the query runs as over colocated tables, and adds up what it has.
+//! A query whose tables' rows could all come home, shuffled instead: each table's rows go to nodes by the value of one column, so that equal
+//! values meet, and small tables' to all nodes; there the query runs as over colocated tables, and adds up what it has.
 //!
 //! How that is planned is nothing of its own: rows in tables' places are distributed and reference tables of one more colocation group.
 //! How rows travel is not known here, nor whether less time is spent so (`exec/src/query/shuffle.rs`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use catalog::{Colocation, Column, Distribution, Oid, Placement, Relation, RelationKind, Volatility};
-use key::PartitionStrategy;
-use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, ast, build, relations, search};
+use catalog::{Column, FunctionKind, Oid, Volatility};
+use sql::{NodeEnum, ast, relations, search};
 use wire::type_oid as oid;
 
 use crate::compose::Composer;
-use crate::gather::{Facts, stays};
+use crate::gather::{Facts, may_move};
 use crate::in_turn::names;
 use crate::levels::{Analysis, Distinct};
-use crate::text::{self, Text};
-use crate::{Context, Steps, gathered};
+use crate::stand_ins::{self, TableRows};
+use crate::text::Text;
+use crate::{Context, Steps};
 
 /// How many assignments of columns are tried.
 const TRIED_MAX: usize = 4;
@@ -27,11 +25,11 @@ const TABLES_MAX: usize = 8;
 /// What it may take of planning.
 const STEPS_MAX: u32 = Steps::SHORT / 4;
 
-/// A query over rows that were shuffle.
+/// A query over rows that were shuffled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shuffle {
-    /// Of each child by which of its columns its rows go; `None`: all of them to every node.
-    pub by: Vec<Option<usize>>,
+    /// Of each child by what its rows go; `None`: all of them to every node.
+    pub by: Vec<Option<Key>>,
     /// What each node answers over the rows that it was sent: [`crate::Piece::Rows`] counts the children.
     pub parts: Vec<Text>,
     /// Over their rows.
@@ -42,11 +40,13 @@ pub struct Shuffle {
     pub reads_more: bool,
 }
 
-/// Rows of one table that come home, of which these columns.
-pub struct TableRows {
-    pub relation: Arc<Relation>,
-    pub columns: Vec<usize>,
-    pub uses: Vec<usize>,
+/// The column whose value says to which node a row goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Of the child.
+    pub column: usize,
+    /// What the table calls it.
+    pub name: String,
 }
 
 /// The query over rows of tables alone, as nodes can answer it; `finish` has them in the tables' places.
@@ -58,17 +58,15 @@ pub fn of(
     rows: &BTreeMap<usize, TableRows>,
 ) -> Option<Shuffle> {
     let tables_alone = rows.len() == children && (2..=TABLES_MAX).contains(&children) && a.cx.views.is_empty();
-    if !tables_alone || !stays::is_steady(a, facts) {
+    if !tables_alone || !may_move(a, facts) {
         return None;
     }
     let planned = || candidates(a, rows).into_iter().find_map(|by| planned(a, finish, rows, by));
-    match a.cx.steps {
-        Some(steps) => steps.aside(STEPS_MAX, planned).flatten(),
-        None => planned(),
-    }
+    a.cx.aside(STEPS_MAX, planned).flatten()
 }
 
-/// What values are compared as: those of one kind that are equal have the same text.
+/// What values are compared as: those of one kind that are equal are the same bytes while they travel, be it as text or in binary
+/// (`exec/src/carried.rs`).
 fn kind(column: &Column) -> Option<Oid> {
     match column.type_oid {
         oid::INT2 | oid::INT4 | oid::INT8 => Some(oid::INT8),
@@ -124,19 +122,12 @@ fn planned(
     rows: &BTreeMap<usize, TableRows>,
     by: Vec<Option<usize>>,
 ) -> Option<Shuffle> {
-    let key_types =
-        rows.iter().zip(&by).filter_map(|((_, rows), c)| Some(rows.relation.columns[rows.columns[(*c)?]].type_oid));
-    let group = Arc::new(Colocation {
-        id: i32::MIN,
-        strategy: PartitionStrategy::Hash,
-        key_types: key_types.take(1).collect(),
-        shards: vec![],
-    });
-    let relations: Vec<_> =
-        rows.iter().zip(&by).map(|((n, rows), by)| Arc::new(relation(*n, rows, *by, &group))).collect();
+    let group = stand_ins::group(rows.iter().zip(&by).find_map(|((_, rows), c)| Some(rows.column((*c)?).type_oid)));
+    let stand_ins: Vec<_> =
+        rows.iter().zip(&by).map(|((n, rows), by)| stand_ins::table(*n, rows, *by, &group)).collect();
     let mut tree = finish.clone();
-    walk::below_mut(&mut tree, &mut Places);
-    let cx = Context { gathered: &relations, parameters: a.cx.parameters, ..names(a.cx) };
+    stand_ins::put_tables(&mut tree);
+    let cx = Context { stand_ins: &stand_ins, parameters: a.cx.parameters, ..names(a.cx) };
     let NodeEnum::SelectStmt(select) = &tree else { return None };
     let mut b = Analysis::new(&cx);
     let level = b.query(select).ok()?;
@@ -150,73 +141,29 @@ fn planned(
     let adds_up = top.aggregates || top.grouped || top.limit || !matches!(top.distinct, Distinct::None);
     let mut composer = Composer::new(&b);
     let finish = composer.query(select, level).ok().filter(|_| !composer.uses_home)?;
+    // What is read there is on nodes alone: a table that all of them have is not home's, and others are to be seen once.
+    if !relations::of_select(&finish).is_empty() {
+        return None;
+    }
     let text = composer.text(finish).ok()?;
     let parts: Vec<Text> = composer.parts.into_iter().map(|part| part.text).collect();
+    let key = |(rows, column): (&TableRows, Option<usize>)| {
+        column.map(|column| Key { column, name: rows.column(column).name.clone() })
+    };
+    let by = rows.values().zip(by).map(key).collect();
     Some(Shuffle { by, parts, text, adds_up, reads_more: reads_more(&tree, &cx) })
         .filter(|shuffle| !shuffle.parts.is_empty() && !cx.steps.is_some_and(Steps::is_spent))
 }
 
+/// Tables of others, or what code of theirs may read.
 fn reads_more(tree: &NodeEnum, cx: &Context) -> bool {
-    let table = |rv: &ast::RangeVar| rv.schemaname != gathered::SCHEMA && cx.relation(rv).is_some();
+    let table = |rv: &ast::RangeVar| !stand_ins::is_named(rv) && cx.relation(rv).is_some();
     let own = |n: &NodeEnum| match n {
-        NodeEnum::FuncCall(call) => {
-            cx.functions(&call.funcname).any(|f| f.user_defined && f.volatility != Volatility::Immutable)
-        }
+        NodeEnum::FuncCall(call) => cx
+            .functions(&call.funcname)
+            .any(|f| f.user_defined && (f.kind != FunctionKind::Function || f.volatility != Volatility::Immutable)),
+        NodeEnum::AExpr(e) => cx.snapshot.own_operators.contains_key(sql::names::last(&e.name)),
         _ => false,
     };
     relations::of(tree).into_iter().any(table) || search::any(tree, own)
-}
-
-/// The table that a child's rows are.
-fn relation(n: usize, rows: &TableRows, by: Option<usize>, group: &Arc<Colocation>) -> Relation {
-    let own = |(i, c): (usize, &usize)| Column {
-        name: format!("c{i}"),
-        default: None,
-        sequence: None,
-        sequence_oid: 0,
-        identity: 0,
-        generated: false,
-        ..rows.relation.columns[*c].clone()
-    };
-    let columns: Vec<Column> = rows.columns.iter().enumerate().map(own).collect();
-    let placement = by.map_or(Placement::Reference, |c| {
-        let (group, prefix) = (group.clone(), String::new());
-        Placement::Distributed(Distribution { key: vec![c], group, prefix, partitions: None, is_part: false })
-    });
-    Relation {
-        oid: Oid::MAX - n as Oid,
-        schema: gathered::SCHEMA.to_string(),
-        name: n.to_string(),
-        kind: RelationKind::Table,
-        placement,
-        columns: columns.into(),
-        view: None,
-        unique: vec![],
-        row_security: false,
-        schema_is_open: true,
-        statement_triggers: false,
-        triggers: false,
-        refers_to_itself: false,
-        through: None,
-        column_copy: None,
-    }
-}
-
-/// Tables for rows.
-struct Places;
-
-impl VisitMut for Places {
-    fn node(&mut self, n: &mut NodeEnum) -> bool {
-        if let NodeEnum::RangeSubselect(sub) = n
-            && let Some(NodeEnum::SelectStmt(query)) = sub.subquery.as_deref().and_then(|q| q.node.as_ref())
-            && let Some(number) = text::rows_of(query)
-        {
-            let table = build::range_var(gathered::SCHEMA, &number.to_string(), None);
-            if let Some(NodeEnum::RangeVar(mut table)) = table.node {
-                table.alias = sub.alias.take();
-                *n = NodeEnum::RangeVar(table);
-            }
-        }
-        true
-    }
 }

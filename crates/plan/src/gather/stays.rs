@@ -14,7 +14,7 @@ use sql::NodeEnum;
 use sql::ast;
 use sql::walk::{self, VisitMut};
 
-use super::{Facts, Gather};
+use super::{Facts, Gather, may_move};
 use crate::compose::{Composer, direct_uses};
 use crate::in_turn::parts::kept_rows;
 use crate::in_turn::{self, InTurn, Turn, WithQuery, names};
@@ -30,14 +30,11 @@ const STEPS_MAX: u32 = Steps::SHORT / 2;
 
 /// The ways there are, each as statements one after the other that only read.
 pub fn ways<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &Rc<Facts>) -> Vec<InTurn> {
-    match a.cx.steps {
-        Some(steps) => steps.aside(STEPS_MAX, || all(a, query, level, facts)).unwrap_or_default(),
-        None => all(a, query, level, facts),
-    }
+    a.cx.aside(STEPS_MAX, || all(a, query, level, facts)).unwrap_or_default()
 }
 
 fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &Rc<Facts>) -> Vec<InTurn> {
-    if !is_steady(a, facts) {
+    if !may_move(a, facts) {
         return vec![];
     }
     let mut tried: Vec<BTreeSet<usize>> = vec![];
@@ -48,14 +45,6 @@ fn all<'a>(a: &Analysis<'a>, query: &'a ast::SelectStmt, level: usize, facts: &R
         }
     }
     tried.into_iter().filter_map(|stays| way(a, query, level, Gather::new(facts, stays))).collect()
-}
-
-/// It says the same wherever it is asked, of more tables than one, and there are nodes to ask.
-pub fn is_steady(a: &Analysis, facts: &Facts) -> bool {
-    let unsteady = a.levels.iter().any(|l| l.volatile || l.locking) || a.needs_home.is_some();
-    // Named by itself, a partition by time is a table of its own, with rows of the whole one.
-    let in_parts = a.uses.iter().any(|u| u.relation.distribution().is_some_and(|d| d.is_part));
-    !unsteady && !in_parts && !facts.used.has_rows() && a.cx.snapshot.nodes.len() > 1 && a.uses.len() > 1
 }
 
 /// The use, and those of its group that the statement joins with it by their keys.

@@ -84,8 +84,12 @@ impl Conn {
         Ok(taken)
     }
 
-    /// One read into the read buffer: at least a byte, at most what fits.
+    /// One read into the read buffer: at least a byte, at most what fits. Nothing more is asked of one that is given up, so whoever waited for its
+    /// answer would do so for ever.
     pub async fn fill(&mut self) -> Result<(), PoolError> {
+        if self.broken {
+            return Err(self.gone());
+        }
         for _ in 0..self.patience {
             match poll_fn(|cx| Poll::Ready(self.poll_fill(cx))).await {
                 Poll::Ready(done) => return done,
