@@ -1,5 +1,5 @@
-"""A join of two large tables by other columns than their keys: all rows move. How many a second, what the router takes for it, and what a row
-costs beside a row of COPY through the same router.
+"""A join of two large tables by other columns than their keys: all rows move, home or (`herd.shuffle`) each to the node of its value. How many
+a second, what the router takes for it, and what a row costs beside a row of COPY through the same router.
 
     python tests/bench/moved_rows.py [--rows 10000000] [--rounds 3] [--shards 8]
 """
@@ -34,21 +34,28 @@ def main() -> None:
             del pieces
         connection.execute("vacuum analyze")
         pid = many.process_id(many.port)
-        forget_peak(pid)
+        ways = {"home": ("off", "off"), "shuffle": ("off", "on")}
+        took, peaks = {way: [] for way in ways}, {}
         before = peak_kib(pid) / 1024
-        took = []
         for _ in range(chosen.rounds):
-            started = time.perf_counter()
-            count, total = connection.execute(_JOIN).fetchone()
-            took.append(time.perf_counter() - started)
-            expected = chosen.rows
-            if count != expected or total is None:
-                raise SystemExit(f"{count} rows instead of {expected}")
-        median, copied = statistics.median(took), statistics.median(copies)
-        rows = 2 * chosen.rows
-        head = ["rows moved", "s", "rows/s", "us a row", "COPY us a row", "row / COPY's row", "router MB before", "router MB at most"]
-        line = [rows, median, int(rows / median), median / rows * 1e6, copied / chosen.rows * 1e6, (median / rows) / (copied / chosen.rows), before, peak_kib(pid) / 1024]
-        print_table(f"A join of {chosen.rows:,} by {chosen.rows:,} rows, medians of {chosen.rounds}", head, [line])
+            for way, (broadcast, shuffle) in ways.items():
+                connection.execute(f"set herd.broadcast = {broadcast}")
+                connection.execute(f"set herd.shuffle = {shuffle}")
+                forget_peak(pid)
+                started = time.perf_counter()
+                count, total = connection.execute(_JOIN).fetchone()
+                took[way].append(time.perf_counter() - started)
+                peaks[way] = max(peaks.get(way, 0), peak_kib(pid) / 1024)
+                if count != chosen.rows or total is None:
+                    raise SystemExit(f"{count} rows instead of {chosen.rows}")
+        copied, rows = statistics.median(copies), 2 * chosen.rows
+        head = ["way", "rows moved", "s", "s (each)", "rows/s", "us a row", "COPY us a row", "row / COPY's row", "router MB before", "router MB at most"]
+        lines = []
+        for way, seconds in took.items():
+            median = statistics.median(seconds)
+            each = " ".join(f"{one:.1f}" for one in seconds)
+            lines.append([way, rows, median, each, int(rows / median), median / rows * 1e6, copied / chosen.rows * 1e6, (median / rows) / (copied / chosen.rows), before, peaks[way]])
+        print_table(f"A join of {chosen.rows:,} by {chosen.rows:,} rows, medians of {chosen.rounds}", head, lines)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Each corpus file on a herd of 1 shard and on a herd of 2 nodes × 32 shards, against a plain PostgreSQL."""
 
+import dataclasses
 import os
 
 import pytest
@@ -13,6 +14,8 @@ VARIANTS = [
     pytest.param("2x32"),
 ]
 FILES = corpus.files()
+# Those with joins of tables that are not colocated.
+SHUFFLED = {"gather", "outer_references", "joins", "subqueries", "cte", "window", "setops", "grouping"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -26,6 +29,17 @@ def test_same_as_plain_postgres(file, variant, request, oracle, record_property)
     record_property("differential:different", len(report.failures))
     if report.failures:
         pytest.fail(report.text(f"{file.name} on {variant}"), pytrace=False)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.name in SHUFFLED], ids=lambda file: file.name)
+def test_same_where_rows_are_shuffled(file, herd_many, oracle, record_property):
+    if os.environ.get("PGHERD_TEST_FAKE") == "1":
+        pytest.skip("the fake herd has none of the herd's settings")
+    shuffling = dataclasses.replace(herd_many.server, options="-c herd.shuffle=on")
+    report = FileRun(file, shuffling, oracle, "2x32", False).run()
+    record_property("differential:same", report.same)
+    if report.failures:
+        pytest.fail(report.text(f"{file.name}, shuffled"), pytrace=False)
 
 
 def test_the_corpus_is_large_enough():

@@ -14,12 +14,15 @@ class Server:
     host: str = "127.0.0.1"
     user: str = "postgres"
     dbname: str = "postgres"
+    # What sessions begin with: "-c name=value".
+    options: str = ""
 
     @property
     def conninfo(self) -> str:
         return (
             f"host={self.host} port={self.port} user={self.user} dbname={self.dbname} "
             "connect_timeout=10 sslmode=disable gssencmode=disable"
+            + (f" options='{self.options}'" if self.options else "")
         )
 
     @property

@@ -254,7 +254,8 @@ def _refuses(plain, step: Step) -> bool:
         return plain.send(step).sqlstate == NOT_SUPPORTED
     if plain.status == "INTRANS":
         return plain.send(step).sqlstate == NOT_SUPPORTED
-    if plain.status != "IDLE":
+    # A string that commits by itself can't be undone.
+    if plain.status != "IDLE" or re.search(r";\s*commit\b", step.sql):
         return False
     plain.send(Step("begin"))
     refuses = plain.send(step).sqlstate == NOT_SUPPORTED

@@ -84,6 +84,8 @@ pub struct Work<'w, C: Client> {
     pub is_source: bool,
     /// It is one of several statements that see one state, in a transaction of their own.
     pub one_state: bool,
+    /// In how many statements it is that are read for ways of others.
+    pub within_ways: u8,
     /// What rows that wait here may take.
     pub memory: &'w Allowance,
     /// What nodes look at behind their parts of this statement.
@@ -126,6 +128,7 @@ impl<'w, C: Client> Work<'w, C> {
             moves: Moves::default(),
             is_source: false,
             one_state: false,
+            within_ways: 0,
             looks: Looks::default(),
             on_one: false,
         }

@@ -23,6 +23,8 @@ use crate::work::Work;
 const LEAST: f64 = 4_000_000.0;
 /// Bytes of rows that are sent to each node at most. They wait in the router.
 const MOST: f64 = 64_000_000.0;
+/// How deep ways go within ways, as they are planned (`Steps::aside`).
+const WITHIN_MAX: u8 = 2;
 /// How many times of what they were expected to be.
 const SLACK: usize = 2;
 /// How much less must move for another way than home.
@@ -84,7 +86,8 @@ impl<C: Client> Work<'_, C> {
         let within = self.transaction.is_active();
         let can = statement.shuffle.as_ref().is_some_and(|shuffle| !within || !shuffle.reads_more);
         let shuffles = may(self.moves.shuffle(), can);
-        if timed || !sends && !shuffles {
+        // What is read for a way is planned by itself, and has ways, too: that must end.
+        if timed || !sends && !shuffles || self.within_ways >= WITHIN_MAX {
             return Ok(Way::Home);
         }
         let usable = |way: &Way| match way {
@@ -95,10 +98,7 @@ impl<C: Client> Work<'_, C> {
         if let Some(way) = compiled.ways.chosen(self.moves).filter(usable) {
             return Ok(way);
         }
-        let way = match shuffles && self.moves.shuffle() == Choice::On {
-            true => Way::Shuffled,
-            false => self.choose(compiled, request, statement, (sends, shuffles)).await?,
-        };
+        let way = self.choose(compiled, request, statement, (sends, shuffles)).await?;
         compiled.ways.choose(self.moves, way);
         Ok(way)
     }
@@ -120,6 +120,9 @@ impl<C: Client> Work<'_, C> {
         let (bound, parts) = (described.parameters(request), plan::explain::parts(&compiled.plan));
         let agrees =
             !statement.as_described || self.does_agree(compiled, request, &parts, &statement.text, &described).await?;
+        if shuffles && agrees && self.moves.shuffle() == Choice::On {
+            return Ok(Way::Shuffled);
+        }
         let forced = sends && self.moves.broadcast() == Choice::On;
         if !forced && agrees {
             let mut bytes = 0.0;

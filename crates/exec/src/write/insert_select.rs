@@ -37,6 +37,7 @@ macro_rules! caught {
             moves: $work.moves,
             is_source: true,
             one_state: $work.one_state,
+            within_ways: $work.within_ways,
             ..Work::plain(
                 $work.herd,
                 $work.epoch,

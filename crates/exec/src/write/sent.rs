@@ -49,7 +49,9 @@ impl<C: Client> Work<'_, C> {
             self.begin_repeatable().await?;
         }
         self.one_state |= all.one_state;
+        self.within_ways += 1;
         let kept = self.read_before(all, &ready, &carriers, &bound, limit).await;
+        self.within_ways -= 1;
         (self.uses, self.one_state) = (uses, within);
         let kept = match kept {
             // PostgreSQL may not have looked at it at all.
