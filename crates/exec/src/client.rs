@@ -100,6 +100,12 @@ pub trait Client: Send {
         async { true }
     }
 
+    /// One connection is about to be given back, and the statement goes on with others: waits for cancels on their way to it. False: one may
+    /// still arrive.
+    fn given_back(&mut self, _key: &CancelKey) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
+
     /// Backpressure: sends once enough has gathered.
     fn relieve(&mut self) -> impl Future<Output = Result<()>> + Send {
         async { if self.waiting() > PENDING_MAX { self.flush().await } else { Ok(()) } }

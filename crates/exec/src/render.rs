@@ -40,6 +40,8 @@ pub struct Child {
     pub source: Source,
     /// The types of its columns, as `format_type` writes them.
     pub types: Vec<String>,
+    /// Some of its values are made of others' domains: not above a join that makes them NULL, where PostgreSQL would take the expression.
+    pub fenced: bool,
     /// What its columns are called; `None`: `c0`, `c1`, ….
     pub names: Option<Vec<String>>,
 }
@@ -154,7 +156,12 @@ impl Writer<'_> {
                 });
                 let rows = unnest(first, &child.types, values.iter().map(|a| &a.carried));
                 match &child.names {
-                    None => self.out.sql.push_str(&rows),
+                    None => {
+                        self.out.sql.push_str(&rows);
+                        if child.fenced {
+                            self.out.sql.push_str(" OFFSET 0");
+                        }
+                    }
                     Some(names) => {
                         let named = |(i, name): (usize, &String)| format!("h.c{i} AS {}", catalog::quote_ident(name));
                         let list: Vec<_> = names.iter().enumerate().map(named).collect();
@@ -228,6 +235,7 @@ mod tests {
         let rows = Child {
             source: Source::Arrays(vec![Array { carried: TEXT, value: None }]),
             types: vec!["int".into()],
+            fenced: false,
             names: None,
         };
         let fill = Fill { children: vec![rows], ..Fill::new(&bound, &now) };

@@ -295,7 +295,14 @@ impl<C: Client> Work<'_, C> {
     /// A lane outside the transaction, for what must not take part in it.
     pub async fn outside(&mut self, node: NodeId) -> Result<Lane> {
         let target = self.herd.target(&self.epoch.snapshot, node)?;
-        Ok(Lane::lent(node, &self.herd.pools, &target, self.login, self.settings).await?)
+        loop {
+            let conn = self.herd.pools.get(&target, self.login).await?;
+            if let Some(conn) = self.unless_unfit(conn) {
+                let mut lane = Lane::new(node, conn);
+                lane.want(self.settings);
+                return Ok(lane);
+            }
+        }
     }
 
     /// Several nodes in one statement that writes: they commit together.

@@ -176,6 +176,8 @@ impl Conn {
             self.sequences = Remembers::Nobodys;
         }
         self.discarded();
+        // It may have been temporary tables.
+        self.temporary |= self.tainted;
         self.tainted = false;
         self.forget_notifications(false);
         Ok(())

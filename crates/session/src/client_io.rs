@@ -400,6 +400,10 @@ impl Client for ClientIo {
         self.handle.add_running(key);
     }
 
+    async fn given_back(&mut self, key: &CancelKey) -> bool {
+        self.handle.give_back(key).await == Settled::Clean
+    }
+
     async fn settled(&mut self) -> bool {
         if !self.running {
             return true;

@@ -58,6 +58,13 @@ impl Client for Held {
         }
     }
 
+    async fn given_back(&mut self, key: &CancelKey) -> bool {
+        match &self.handle {
+            Some(handle) => handle.give_back(key).await == Settled::Clean,
+            None => true,
+        }
+    }
+
     async fn settled(&mut self) -> bool {
         match &self.handle {
             // Its rows are for a statement that goes on.

@@ -9,6 +9,8 @@ use crate::session::{Result, Session};
 
 /// What took less is not worth asking how long it may take.
 const MOMENT: Duration = Duration::from_millis(200);
+/// How long home may be asked for it.
+const ASKED_MAX: Duration = Duration::from_secs(1);
 
 impl Session {
     /// Between steps that take long, as PostgreSQL looks between its own: whether the client has cancelled, or its time is over
@@ -26,7 +28,8 @@ impl Session {
 
     /// When the time is over for what began then. `None`: it has no limit, or nobody can be asked.
     pub async fn late_at(&mut self, begun: Instant) -> Option<Instant> {
-        let manner = self.work().manner().await.ok()?;
+        // Whoever has a connection to home already, and waits for another, could be waiting for others who do the same.
+        let manner = tokio::time::timeout(ASKED_MAX, self.work().manner()).await.ok()?.ok()?;
         begun.checked_add(manner.statement_timeout?)
     }
 }

@@ -165,7 +165,7 @@ impl<C: Client> Work<'_, C> {
                 PartRows::Held(arrays) => Source::Arrays(arrays.finish()),
                 PartRows::Stored => Source::Table(spill::table(n)),
             };
-            Child { source, types: c.types.clone(), names: None }
+            Child { source, types: c.types.clone(), fenced: c.has_domains(), names: None }
         });
         let fill = Fill { children: children.collect(), ..Fill::new(&bound, &self.now) };
         let statement = fill.statement([text]);
@@ -194,7 +194,8 @@ impl<C: Client> Work<'_, C> {
 pub fn no_rows(columns: &[PartColumns]) -> Vec<Child> {
     let child = |c: &PartColumns| {
         let none = |t: &String| Array { carried: Carried::of(t), value: None };
-        Child { source: Source::Arrays(c.types.iter().map(none).collect()), types: c.types.clone(), names: None }
+        let source = Source::Arrays(c.types.iter().map(none).collect());
+        Child { source, types: c.types.clone(), fenced: false, names: None }
     };
     columns.iter().map(child).collect()
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use catalog::NodeId;
 use plan::{Shuffle, Statement};
+use wire::sqlstate;
 
 use crate::carried::Carriers;
 use crate::client::Client;
@@ -32,8 +33,9 @@ struct Shuffled<'s> {
     described: &'s Described,
     /// The types of the columns of each table's rows.
     types: &'s [&'s [String]],
-    /// The columns of what nodes answer.
+    /// The columns of what nodes answer, and how their values travel.
     answers: &'s [PartColumns],
+    carriers: &'s [Carriers],
 }
 
 impl<C: Client> Work<'_, C> {
@@ -55,6 +57,11 @@ impl<C: Client> Work<'_, C> {
         let Some(answers) = self.shuffled_columns(compiled, shuffle, &columns, &bound, &described).await? else {
             return Ok(None);
         };
+        // Before any row moves: some values can't travel under the session's settings.
+        let answer_carriers = match self.part_carriers(&answers).await {
+            Err(e) if e.code() == sqlstate::FEATURE_NOT_SUPPORTED => return Ok(None),
+            carriers => carriers?,
+        };
         let mut nodes = Vec::with_capacity(parts.len());
         for part in &parts {
             nodes.push(self.part_nodes(compiled, request, part).await?);
@@ -62,10 +69,7 @@ impl<C: Client> Work<'_, C> {
         let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
         let carriers = self.part_carriers(&columns).await?;
         let all: BTreeSet<NodeId> = nodes.iter().flatten().copied().collect();
-        let reads_more = shuffle.reads_more;
-        let Some(mut destinations) = self.destinations(&all, (&types, &carriers), reads_more).await? else {
-            return Ok(None);
-        };
+        let Some(mut destinations) = self.destinations(&all, &types, &carriers).await? else { return Ok(None) };
         let formats: Vec<_> = carriers.iter().map(Carriers::formats).collect();
         // One cut over all nodes is not asked for: `ways.rs` sees to that.
         let asked = together::asked(&parts, nodes, &columns, &formats, &Fill::new(&bound, &self.now));
@@ -79,13 +83,20 @@ impl<C: Client> Work<'_, C> {
             }
             let each = destinations.iter_mut().map(|one| one.prepare(&statement.lookups));
             futures_util::future::try_join_all(each).await?;
-            let over = Shuffled { shuffle, bound: &bound, described: &described, types: &types, answers: &answers };
+            let over = Shuffled {
+                shuffle,
+                bound: &bound,
+                described: &described,
+                types: &types,
+                answers: &answers,
+                carriers: &answer_carriers,
+            };
             self.finish_shuffled(request, over, &mut destinations).await
         }
         .await;
         self.end(destinations).await;
         let tag = done?;
-        if reads_more {
+        if shuffle.reads_more {
             self.still_planned().await?;
         }
         Ok(Some(tag))
@@ -95,8 +106,8 @@ impl<C: Client> Work<'_, C> {
     async fn destinations<'t>(
         &mut self,
         nodes: &BTreeSet<NodeId>,
-        (types, carriers): (&'t [&'t [String]], &[Carriers]),
-        repeatable: bool,
+        types: &'t [&'t [String]],
+        carriers: &[Carriers],
     ) -> Result<Option<Vec<Destination<'t>>>> {
         // Whoever has tables waits for connections to read by: so there is one more than tables may have.
         let mut readers = Vec::with_capacity(nodes.len());
@@ -111,7 +122,7 @@ impl<C: Client> Work<'_, C> {
         }
         let (mut all, mut made) = (Vec::with_capacity(nodes.len()), Ok(true));
         for node in nodes {
-            made = match Spill::at(self, *node, types, repeatable).await {
+            made = match Spill::at(self, *node, types).await {
                 Ok(Some(spill)) => {
                     all.push(Destination::new(spill, types, carriers, true));
                     continue;
@@ -145,15 +156,14 @@ impl<C: Client> Work<'_, C> {
         over: Shuffled<'_>,
         destinations: &mut [Destination<'_>],
     ) -> Result<String> {
-        let Shuffled { shuffle, bound, described, types, answers } = over;
+        let Shuffled { shuffle, bound, described, types, answers, carriers } = over;
         let stored = |(n, types): (usize, &&[String])| {
             let source = Source::Table(spill::table(n));
-            Child { source, types: types.to_vec(), names: None }
+            Child { source, types: types.to_vec(), fenced: false, names: None }
         };
         let children = types.iter().enumerate().map(stored).collect();
-        let carriers = self.part_carriers(answers).await?;
         let answer_types: Vec<_> = answers.iter().map(|c| &c.types[..]).collect();
-        let mut home = Destination::new(Spill::new(self, false), &answer_types, &carriers, false);
+        let mut home = Destination::new(Spill::new(self, false), &answer_types, carriers, false);
         let fill = Fill { children, ..Fill::new(bound, &self.now) };
         let asked = |(n, (text, carriers)): (usize, (&plan::Text, &Carriers))| Asked {
             // Those that have the tables.
@@ -162,7 +172,7 @@ impl<C: Client> Work<'_, C> {
             statement: fill.statement([text]),
             formats: carriers.formats(),
         };
-        let asked: Vec<Asked> = shuffle.parts.iter().zip(&carriers).enumerate().map(asked).collect();
+        let asked: Vec<Asked> = shuffle.parts.iter().zip(carriers).enumerate().map(asked).collect();
         let done = async {
             for asked in &asked {
                 for lane in destinations.iter_mut().filter_map(|one| one.spill.lane.as_mut()) {
@@ -201,6 +211,8 @@ impl<C: Client> Work<'_, C> {
         let asked = match self.ask_shuffled_columns(shuffle, columns, bound, described).await {
             Ok(all) => Some(Arc::new(all)),
             Err(ExecError::Refused(_)) => None,
+            // What has no name can't travel.
+            Err(e) if e.code() == sqlstate::FEATURE_NOT_SUPPORTED => None,
             Err(e) => return Err(e),
         };
         let _ = compiled.ways.shuffled.set(asked.clone());
@@ -219,7 +231,8 @@ impl<C: Client> Work<'_, C> {
             let fill = Fill { children: no_rows(columns), ..Fill::new(bound, &self.now) };
             let statement = fill.statement([text]);
             let answer = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
-            all.push(self.columns_of(&statement, answer.fields.unwrap_or_default(), true).await?);
+            // A domain may forbid the NULLs that a join makes of its columns.
+            all.push(self.columns_of(&statement, answer.fields.unwrap_or_default(), false).await?);
         }
         let finish = Fill { children: no_rows(&all), ..Fill::new(bound, &self.now) }.statement([&shuffle.text]);
         self.is_described_so(&finish, described).await.map(|()| all)

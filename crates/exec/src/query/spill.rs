@@ -31,7 +31,6 @@ const JOINED_MIN: u64 = 2000;
 const JOINED_WAIT: Duration = Duration::from_millis(50);
 /// Who holds connections and waits for one more could be waiting for others who do the same.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
-const REPEATABLE: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE";
 /// What is held is in memory twice: buffers have room to grow, and are copied into a message.
 const TIMES: usize = 2;
 
@@ -41,8 +40,6 @@ pub struct Spill {
     tables: usize,
     pub lane: Option<Lane>,
     node: NodeId,
-    /// It sees one state of the tables there.
-    repeatable: bool,
     /// Rows are on their way into a table.
     storing: bool,
     /// Bytes that are held of all parts, and of each.
@@ -56,20 +53,15 @@ impl Spill {
     pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
         let allowed = !reads_home && !work.own_catalog && work.transaction.schema_fingerprint.is_none();
         let (node, memory) = (work.home(), work.memory.nothing());
-        Spill { allowed, tables: 0, lane: None, node, repeatable: false, storing: false, held: 0, of: vec![], memory }
+        Spill { allowed, tables: 0, lane: None, node, storing: false, held: 0, of: vec![], memory }
     }
 
-    /// At a node, with tables for all parts from the start; `None`: there can be none. `repeatable`: what reads them reads others as well.
-    pub async fn at<C: Client>(
-        work: &mut Work<'_, C>,
-        node: NodeId,
-        types: &[&[String]],
-        repeatable: bool,
-    ) -> Result<Option<Self>> {
-        let mut spill = Spill { node, repeatable, ..Self::new(work, false) };
+    /// At a node, with tables for all parts from the start; `None`: there can be none.
+    pub async fn at<C: Client>(work: &mut Work<'_, C>, node: NodeId, types: &[&[String]]) -> Result<Option<Self>> {
+        let mut spill = Spill { node, ..Self::new(work, false) };
         let none: Vec<_> = types.iter().map(|t| PartRows::Held(Arrays::of_text(t.len()))).collect();
         let made = match spill.open(work, CONNECTION_WAIT).await {
-            Ok(true) => spill.create_others(&none, types).await,
+            Ok(true) => spill.create_others(work, &none, types).await,
             other => other,
         };
         match made {
@@ -130,7 +122,7 @@ impl Spill {
         if !many || !self.open(work, JOINED_WAIT).await? {
             return Ok(parts);
         }
-        if self.create_others(&parts, types).await? {
+        if self.create_others(work, &parts, types).await? {
             for (n, (part, types)) in parts.iter_mut().zip(types).enumerate() {
                 if let PartRows::Held(rows) = std::mem::replace(part, PartRows::Stored) {
                     let mut rows = rows;
@@ -160,7 +152,12 @@ impl Spill {
     }
 
     /// Tables for the parts that have none yet; `false`: one of them can't be made, and nothing is changed.
-    async fn create_others(&mut self, parts: &[PartRows], types: &[&[String]]) -> Result<bool> {
+    async fn create_others<C: Client>(
+        &mut self,
+        work: &mut Work<'_, C>,
+        parts: &[PartRows],
+        types: &[&[String]],
+    ) -> Result<bool> {
         self.settle().await?;
         let Some(lane) = &mut self.lane else { return Ok(false) };
         let held = parts.iter().zip(types).enumerate().filter(|(_, (part, _))| matches!(part, PartRows::Held(_)));
@@ -178,7 +175,7 @@ impl Spill {
         }
         if lane.conn.is_broken() {
             // What its transaction begins with can't be set there: nothing that it has is to be trusted.
-            self.lane = None;
+            self.give_back(work).await;
             return Ok(false);
         }
         if self.tables > 0 {
@@ -186,7 +183,7 @@ impl Spill {
             return Ok(false);
         }
         lane.run("ROLLBACK").await?;
-        self.lane = None;
+        self.give_back(work).await;
         Ok(false)
     }
 
@@ -226,8 +223,7 @@ impl Spill {
             let mut lane = Lane::new(self.node, conn);
             lane.want(work.settings);
             work.client.started(lane.conn.cancel_key());
-            let begin = if self.repeatable { REPEATABLE } else { "BEGIN READ WRITE" };
-            lane.put_begin(begin, work.transaction.settings());
+            lane.put_begin("BEGIN READ WRITE", work.transaction.settings());
             self.lane = Some(lane);
         }
         Ok(true)
@@ -246,7 +242,7 @@ impl Spill {
             if !lane.conn.is_broken() {
                 lane.run("ROLLBACK").await?;
             }
-            self.lane = None;
+            self.give_back(work).await;
             return Ok(false);
         }
         made?;
@@ -289,13 +285,22 @@ impl Spill {
     }
 
     /// The connection is done with; its tables go with its transaction.
-    pub async fn end<C: Client>(self, work: &mut Work<'_, C>) {
-        let Some(mut lane) = self.lane else { return };
+    pub async fn end<C: Client>(mut self, work: &mut Work<'_, C>) {
+        let Some(lane) = &mut self.lane else { return };
         lane.conn.tainted |= work.taint;
-        // Whoever has failed before all was read leaves the rest.
-        let rests = !lane.conn.is_broken() && lane.conn.outstanding() == 0 && lane.run("COMMIT").await.is_ok();
+        // Whoever has failed before all was read leaves the rest: what still runs there is cancelled, and the connection closed.
+        if lane.conn.outstanding() == 0 && !lane.conn.is_broken() && lane.run("COMMIT").await.is_err() {
+            lane.conn.mark_broken();
+        }
+        self.give_back(work).await;
+    }
+
+    /// Its pool gets the connection.
+    async fn give_back<C: Client>(&mut self, work: &mut Work<'_, C>) {
+        let Some(mut lane) = self.lane.take() else { return };
+        let rests = lane.conn.outstanding() == 0;
         // A cancel may still arrive there, and would hit the next client's statement.
-        if !rests || !work.client.settled().await {
+        if !work.client.given_back(&lane.conn.cancel_key()).await && rests {
             lane.conn.mark_broken();
         }
     }

@@ -16,7 +16,7 @@ use crate::moves::Choice;
 use crate::render::{Fill, NodeStatement};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
-use crate::router::ways::Way;
+use crate::router::ways::{May, Way};
 use crate::work::Work;
 
 /// Bytes of rows below which it does not matter; of tables that were never analysed planners expect ten pages a shard.
@@ -53,8 +53,8 @@ impl<C: Client> Work<'_, C> {
                     self.shuffle(compiled, request, statement, shuffle).await?
                 }
             };
-            if done.is_none() {
-                compiled.ways.choose(self.moves, Way::Home);
+            if let (None, Planned::Query { tree: Ok(Finish::Statement(statement)), .. }) = (&done, &compiled.plan) {
+                compiled.ways.choose(self.may(compiled, statement), Way::Home);
             }
             Ok(done)
         })
@@ -71,36 +71,41 @@ impl<C: Client> Work<'_, C> {
     }
 
     async fn chosen(&mut self, compiled: &Compiled, request: &Request<'_>, statement: &Statement) -> Result<Way> {
-        let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
-        // What a planner is told for this one statement (`write/sent.rs`) is told in a transaction of its own.
-        let alone = self.reads_alone();
-        let may = |choice, can| {
-            can && match choice {
-                Choice::Auto => alone,
-                Choice::On => true,
-                Choice::Off => false,
-            }
-        };
-        let sends = may(self.moves.broadcast(), !statement.ways.is_empty());
-        // Its connections are not the transaction's.
-        let within = self.transaction.is_active();
-        let can = statement.shuffle.as_ref().is_some_and(|shuffle| !within || !shuffle.reads_more);
-        let shuffles = may(self.moves.shuffle(), can);
-        // What is read for a way is planned by itself, and has ways, too: that must end.
-        if timed || !sends && !shuffles || self.within_ways >= WITHIN_MAX {
+        let may = self.may(compiled, statement);
+        if !may.send && !may.shuffle {
             return Ok(Way::Home);
         }
         let usable = |way: &Way| match way {
-            Way::Home => true,
-            Way::Sent(number) => sends && (alone || statement.ways.get(*number).is_some_and(|way| !way.one_state)),
-            Way::Shuffled => shuffles,
+            Way::Sent(number) => may.alone || statement.ways.get(*number).is_some_and(|way| !way.one_state),
+            Way::Home | Way::Shuffled => true,
         };
-        if let Some(way) = compiled.ways.chosen(self.moves).filter(usable) {
+        if let Some(way) = compiled.ways.chosen(may).filter(usable) {
             return Ok(way);
         }
-        let way = self.choose(compiled, request, statement, (sends, shuffles)).await?;
-        compiled.ways.choose(self.moves, way);
+        let way = self.choose(compiled, request, statement, may).await?;
+        compiled.ways.choose(may, way);
         Ok(way)
+    }
+
+    /// What is read for a way is planned by itself, and has ways, too: that must end.
+    fn may(&self, compiled: &Compiled, statement: &Statement) -> May {
+        let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
+        let none = timed || self.within_ways >= WITHIN_MAX;
+        // What a planner is told for this one statement (`write/sent.rs`) is told in a transaction of its own.
+        let alone = self.reads_alone();
+        let may = |choice, can| {
+            !none
+                && can
+                && match choice {
+                    Choice::Auto => alone,
+                    Choice::On => true,
+                    Choice::Off => false,
+                }
+        };
+        // A shuffle's connections are not the transaction's, and what code there reads is not known.
+        let can = statement.shuffle.is_some() && !self.transaction.is_active();
+        let send = may(self.moves.broadcast(), !statement.ways.is_empty());
+        May { moves: self.moves, alone, send, shuffle: may(self.moves.shuffle(), can) }
     }
 
     /// The statement is a transaction of its own, in which it may do as it likes.
@@ -108,22 +113,21 @@ impl<C: Client> Work<'_, C> {
         self.one_state || !self.transaction.is_active() && !self.is_source
     }
 
-    /// `sends`, `shuffles`: ways that it may go.
     async fn choose(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
         statement: &Statement,
-        (sends, shuffles): (bool, bool),
+        may: May,
     ) -> Result<Way> {
         let described = self.described(compiled, request.types()).await?;
         let (bound, parts) = (described.parameters(request), plan::explain::parts(&compiled.plan));
         let agrees =
             !statement.as_described || self.does_agree(compiled, request, &parts, &statement.text, &described).await?;
-        if shuffles && agrees && self.moves.shuffle() == Choice::On {
+        if may.shuffle && agrees && self.moves.shuffle() == Choice::On {
             return Ok(Way::Shuffled);
         }
-        let forced = sends && self.moves.broadcast() == Choice::On;
+        let forced = may.send && self.moves.broadcast() == Choice::On;
         if !forced && agrees {
             let mut bytes = 0.0;
             for table in &compiled.plan.whole().tables {
@@ -149,8 +153,7 @@ impl<C: Client> Work<'_, C> {
         };
         let nodes = self.epoch.snapshot.nodes.len();
         let mut best = (most, None);
-        let alone = self.reads_alone();
-        for (i, way) in statement.ways.iter().enumerate().filter(|(_, way)| sends && (alone || !way.one_state)) {
+        for (i, way) in statement.ways.iter().enumerate().filter(|(_, way)| may.send && (may.alone || !way.one_state)) {
             let mut sent = 0.0;
             for turn in reads(way) {
                 sent += self.expected(&turn.text, &nodes_of(turn), &bound, &mut known).await?;
@@ -169,7 +172,7 @@ impl<C: Client> Work<'_, C> {
         let pays =
             |shuffle: &&Shuffle| shuffle.adds_up && home >= SHUFFLE_LEAST && nodes as f64 * to_all(shuffle) <= home;
         Ok(match statement.shuffle.as_ref().filter(pays) {
-            Some(_) if shuffles && agrees => Way::Shuffled,
+            Some(_) if may.shuffle && agrees => Way::Shuffled,
             _ => Way::Home,
         })
     }

@@ -3,6 +3,7 @@
 use wire::backend::Field;
 use wire::type_oid;
 
+use crate::carried::without_collation;
 use crate::request::{Bound, Request};
 
 /// A statement's parameters and columns, as PostgreSQL says.
@@ -39,4 +40,11 @@ pub struct PartColumns {
     pub types: Vec<String>,
     /// The same without domains and collations.
     pub bare: Vec<String>,
+}
+
+impl PartColumns {
+    /// Some are of domains.
+    pub fn has_domains(&self) -> bool {
+        self.types.iter().zip(&self.bare).any(|(own, bare)| without_collation(own) != bare)
+    }
 }

@@ -27,11 +27,21 @@ pub enum Way {
     Shuffled,
 }
 
+/// Which ways a query may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct May {
+    pub moves: Moves,
+    /// In a transaction of its own.
+    pub alone: bool,
+    pub send: bool,
+    pub shuffle: bool,
+}
+
 /// What is known of the ways of a statement that was compiled.
 #[derive(Default)]
 pub struct Ways {
-    /// By what the session has set.
-    chosen: Mutex<HashMap<Moves, (Way, Instant)>>,
+    /// By what the session has set, and what it may do where it is.
+    chosen: Mutex<HashMap<May, (Way, Instant)>>,
     /// Each, planned with the types of what is read.
     ready: Mutex<HashMap<usize, Arc<ReadyTurns>>>,
     /// The columns of what nodes answer over rows that were shuffled; `None`: home would finish it otherwise than it does the statement.
@@ -40,14 +50,14 @@ pub struct Ways {
 
 impl Ways {
     /// What was chosen, if that is not long ago.
-    pub fn chosen(&self, set: Moves) -> Option<Way> {
-        let chosen = self.chosen.lock().get(&set).copied();
+    pub fn chosen(&self, may: May) -> Option<Way> {
+        let chosen = self.chosen.lock().get(&may).copied();
         chosen.filter(|(_, at)| at.elapsed() < KNOWN).map(|(way, _)| way)
     }
 
     /// From now on, for a minute.
-    pub fn choose(&self, set: Moves, way: Way) {
-        self.chosen.lock().insert(set, (way, Instant::now()));
+    pub fn choose(&self, may: May, way: Way) {
+        self.chosen.lock().insert(may, (way, Instant::now()));
     }
 
     /// The statements of one of them.

@@ -68,7 +68,8 @@ impl<C: Client> Work<'_, C> {
             return Ok(0);
         }
         wait_for_changes(self.herd, &self.epoch.snapshot).await;
-        let rows = Child { source: Source::Arrays(written.finish()), types: by_key.types.clone(), names: None };
+        let rows =
+            Child { source: Source::Arrays(written.finish()), types: by_key.types.clone(), fenced: false, names: None };
         let none = Bound::default();
         let copy = Fill { children: vec![rows], ..Fill::new(&none, &self.now) }.statement([&by_key.on_copies]);
         let texts: Vec<_> = others.iter().map(|n| (*n, copy.clone())).collect();

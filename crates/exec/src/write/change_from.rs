@@ -222,7 +222,7 @@ impl<C: Client> Work<'_, C> {
 
 fn child(columns: &PartColumns, rows: Arrays) -> Child {
     let names = columns.fields.iter().map(|f| f.name.to_string()).collect();
-    Child { source: Source::Arrays(rows.finish()), types: columns.types.clone(), names: Some(names) }
+    Child { source: Source::Arrays(rows.finish()), types: columns.types.clone(), fenced: false, names: Some(names) }
 }
 
 /// Rows of one query, counted with those of the queries before it.

@@ -134,7 +134,7 @@ impl<C: Client> Work<'_, C> {
         }
         if let Some(returned) = &w.returned {
             let types = types().map(str::to_string).collect();
-            let children = vec![Child { source: Source::Arrays(values), types, names: None }];
+            let children = vec![Child { source: Source::Arrays(values), types, fenced: false, names: None }];
             let all = Fill { children, ..Fill::new(bound, &self.now) }.statement([returned]);
             let lanes = self.ask_part(&home, &all, request.result_formats(), Keep::No).await?;
             self.describe_to_client(request, described);

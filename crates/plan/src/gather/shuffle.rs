@@ -151,19 +151,24 @@ fn planned(
         column.map(|column| Key { column, name: rows.column(column).name.clone() })
     };
     let by = rows.values().zip(by).map(key).collect();
-    Some(Shuffle { by, parts, text, adds_up, reads_more: reads_more(&tree, &cx) })
+    let reads_more = reads_more(&tree, &cx);
+    if reads_more && parts.len() > 1 {
+        // Each would see others' tables at a moment of its own.
+        return None;
+    }
+    Some(Shuffle { by, parts, text, adds_up, reads_more })
         .filter(|shuffle| !shuffle.parts.is_empty() && !cx.steps.is_some_and(Steps::is_spent))
 }
 
-/// Tables of others, or what code of theirs may read.
+/// Tables of others, or what code of theirs may read: of operators and casts it is not looked for whose they are.
 fn reads_more(tree: &NodeEnum, cx: &Context) -> bool {
     let table = |rv: &ast::RangeVar| !stand_ins::is_named(rv) && cx.relation(rv).is_some();
     let own = |n: &NodeEnum| match n {
         NodeEnum::FuncCall(call) => cx
             .functions(&call.funcname)
             .any(|f| f.user_defined && (f.kind != FunctionKind::Function || f.volatility != Volatility::Immutable)),
-        NodeEnum::AExpr(e) => cx.snapshot.own_operators.contains_key(sql::names::last(&e.name)),
         _ => false,
     };
-    relations::of(tree).into_iter().any(table) || search::any(tree, own)
+    let operators = !cx.snapshot.own_operators.is_empty() || !cx.snapshot.operators.is_empty();
+    operators || relations::of(tree).into_iter().any(table) || search::any(tree, own)
 }

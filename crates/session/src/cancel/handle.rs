@@ -52,6 +52,17 @@ impl CancelHandle {
         self.session.state.lock().keys.clear();
     }
 
+    /// The statement goes on, but gives this connection back. Wait for this first. What is doubtful stays so for the others.
+    pub async fn give_back(&self, key: &CancelKey) -> Settled {
+        self.session.state.lock().keys.retain(|own| own != key);
+        let settled = |state: &mut State| match (state.sending, state.doubtful) {
+            (0, true) => Some(Settled::Doubtful),
+            (0, false) => Some(Settled::Clean),
+            _ => None,
+        };
+        self.session.wait(settled).await
+    }
+
     /// The statement goes on, but gives connections back. Wait for this first.
     pub async fn release(&self) -> Settled {
         self.clear();
