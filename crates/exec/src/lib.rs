@@ -69,7 +69,7 @@ pub use write::bulk::BulkCopy;
 pub use router::lease;
 pub use router::unfinished::wait_for_changes;
 pub use router::usage;
-pub use work::Work;
 pub use work::code;
 pub use work::own_catalog::load_own;
 pub use work::place::{Placed, Stands};
+pub use work::{FIXED_SETTING, Work};

@@ -84,6 +84,8 @@ pub struct Work<'w, C: Client> {
     pub is_source: bool,
     /// It is one of several statements that see one state, in a transaction of their own.
     pub one_state: bool,
+    /// The statement sets what connections that have had temporary tables can't take.
+    pub sets_fixed: bool,
     /// In how many statements it is that are read for ways of others.
     pub within_ways: u8,
     /// What rows that wait here may take.
@@ -93,6 +95,9 @@ pub struct Work<'w, C: Client> {
     /// It went to one node, whatever its plan has besides; known from when it is placed, also of what fails.
     pub on_one: bool,
 }
+
+/// What PostgreSQL does not set any more where there have been temporary tables.
+pub const FIXED_SETTING: &str = "temp_buffers";
 
 impl<'w, C: Client> Work<'w, C> {
     /// With all that a statement need not have at rest.
@@ -129,6 +134,7 @@ impl<'w, C: Client> Work<'w, C> {
             is_source: false,
             one_state: false,
             within_ways: 0,
+            sets_fixed: false,
             looks: Looks::default(),
             on_one: false,
         }
@@ -211,10 +217,10 @@ impl<C: Client> Work<'_, C> {
 
     /// `None`: the session's settings can't be made there, and it is closed.
     pub fn unless_unfit(&self, mut conn: PooledConn) -> Option<PooledConn> {
-        const FIXED: &str = "temp_buffers";
         let unfit = conn.temporary
-            && (self.settings.get(FIXED).is_some()
-                || self.transaction.settings().any(|sql| sql.to_ascii_lowercase().contains(FIXED)));
+            && (self.sets_fixed
+                || self.settings.get(FIXED_SETTING).is_some()
+                || self.transaction.settings().any(|sql| sql.to_ascii_lowercase().contains(FIXED_SETTING)));
         if unfit {
             conn.mark_broken();
         }

@@ -242,6 +242,7 @@ impl Session {
         let described = false;
         let began = back.then(|| self.startup.clone());
         let mut work = self.work();
+        work.sets_fixed = names.contains(&exec::FIXED_SETTING);
         let mut p = work.lane(home).await?;
         let result = async {
             p.lane.put_query(sql);
