@@ -199,7 +199,7 @@ impl<C: Client> Work<'_, C> {
             _ => None,
         };
         loop {
-            let conn = match self.herd.pools.try_get_for(&target, self.login, asker.as_ref()) {
+            let mut conn = match self.herd.pools.try_get_for(&target, self.login, asker.as_ref()) {
                 Some(conn) => conn,
                 None => tokio::select! {
                     biased;
@@ -209,14 +209,14 @@ impl<C: Client> Work<'_, C> {
                     conn = Box::pin(self.herd.pools.get_for(&target, self.login, asker.as_ref())) => conn?,
                 },
             };
-            if let Some(conn) = self.unless_unfit(conn) {
+            if self.fits(&mut conn) {
                 return Ok(Lane::new(node, conn));
             }
         }
     }
 
-    /// `None`: the session's settings can't be made there, and it is closed.
-    pub fn unless_unfit(&self, mut conn: PooledConn) -> Option<PooledConn> {
+    /// `false`: the session's settings can't be made there, and it is to be closed.
+    fn fits(&self, conn: &mut PooledConn) -> bool {
         let unfit = conn.temporary
             && (self.sets_fixed
                 || self.settings.get(FIXED_SETTING).is_some()
@@ -224,7 +224,7 @@ impl<C: Client> Work<'_, C> {
         if unfit {
             conn.mark_broken();
         }
-        (!unfit).then_some(conn)
+        !unfit
     }
 
     /// What the statement may leave on a node in its transaction.
@@ -302,10 +302,8 @@ impl<C: Client> Work<'_, C> {
     pub async fn outside(&mut self, node: NodeId) -> Result<Lane> {
         let target = self.herd.target(&self.epoch.snapshot, node)?;
         loop {
-            let conn = self.herd.pools.get(&target, self.login).await?;
-            if let Some(conn) = self.unless_unfit(conn) {
-                let mut lane = Lane::new(node, conn);
-                lane.want(self.settings);
+            let mut lane = Lane::lent(node, &self.herd.pools, &target, self.login, self.settings).await?;
+            if self.fits(&mut lane.conn) {
                 return Ok(lane);
             }
         }

@@ -16,7 +16,7 @@ use crate::padded::Padded;
 use crate::refuse::Refusal;
 use crate::text::{self, Text};
 use crate::tree::{AddFunction, Part, Recipients};
-use crate::{Result, aggregate, columns, pull, rewrite, select, stand_ins, unread};
+use crate::{Result, aggregate, columns, pull, rewrite, select, unread};
 
 /// The outer query in the making, and the parts it reads.
 pub struct Composer<'p, 'a> {
@@ -55,7 +55,7 @@ impl<'p, 'a> Composer<'p, 'a> {
     pub fn text(&self, finish: ast::SelectStmt) -> Result<Text> {
         let cx = self.a.cx;
         for rv in relations::of_select(&finish) {
-            if cx.relation(rv).is_some_and(|r| r.distribution().is_some()) || stand_ins::is_named(rv) {
+            if cx.relation(rv).is_some_and(|r| r.distribution().is_some()) {
                 return Err(Refusal::not_moved());
             }
         }

@@ -397,9 +397,8 @@ impl Transaction {
             let _ = p.lane.conn.flush().await;
         }
         for p in &mut self.participants {
-            // What can't be rolled back is closed with its connection: the node rolls back then. One that is given up has been sent nothing, and
-            // says nothing more.
-            if p.lane.conn.is_broken() || p.lane.finish().await.is_err() {
+            // What can't be rolled back is closed with its connection: the node rolls back then.
+            if p.lane.finish().await.is_err() {
                 p.lane.conn.mark_broken();
             }
         }

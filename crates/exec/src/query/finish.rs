@@ -115,22 +115,6 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    /// As [`agrees`](Self::agrees); `false`: home says something else.
-    pub async fn does_agree(
-        &mut self,
-        compiled: &Compiled,
-        request: &Request<'_>,
-        parts: &[&Part],
-        text: &Text,
-        described: &Described,
-    ) -> Result<bool> {
-        match self.agrees(compiled, request, parts, text, described).await {
-            Ok(()) => Ok(true),
-            Err(ExecError::Refused(_)) => Ok(false),
-            Err(e) => Err(e),
-        }
-    }
-
     /// Home says of a finish that its columns are of the same types.
     pub async fn is_described_so(&mut self, finish: &NodeStatement, described: &Described) -> Result<()> {
         let types = |d: &Described| d.fields.iter().flatten().map(|f| f.type_oid).collect::<Vec<_>>();
@@ -187,6 +171,15 @@ impl<C: Client> Work<'_, C> {
         .await;
         self.put_back(p).await;
         Ok(result?.tag)
+    }
+}
+
+/// Whether [`Work::agrees`] found that home says the same.
+pub fn agreed(found: Result<()>) -> Result<bool> {
+    match found {
+        Ok(()) => Ok(true),
+        Err(ExecError::Refused(_)) => Ok(false),
+        Err(e) => Err(e),
     }
 }
 

@@ -13,7 +13,7 @@ use wire::sqlstate;
 use crate::carried::Carriers;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
-use crate::query::finish::{Answers, no_rows};
+use crate::query::finish::{Answers, agreed, no_rows};
 use crate::query::gathered;
 use crate::query::part_rows::{Destination, Partitioning};
 use crate::query::spill::{self, Spill};
@@ -50,7 +50,7 @@ impl<C: Client> Work<'_, C> {
         let described = self.described(compiled, request.types()).await?;
         let bound = described.parameters(request);
         let parts = statement.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
-        if !self.does_agree(compiled, request, &parts, &statement.text, &described).await? {
+        if !agreed(self.agrees(compiled, request, &parts, &statement.text, &described).await)? {
             return Ok(None);
         }
         let columns = self.part_columns(compiled, &parts, &bound).await?;

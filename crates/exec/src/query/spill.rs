@@ -208,20 +208,11 @@ impl Spill {
             return Ok(false);
         }
         if self.lane.is_none() {
-            let target = work.herd.target(&work.epoch.snapshot, self.node)?;
-            let mut conn = None;
-            while conn.is_none() {
-                let got = tokio::time::timeout(wait, work.herd.pools.get(&target, work.login)).await;
-                let Ok(Ok(got)) = got else {
-                    self.allowed = false;
-                    return Ok(false);
-                };
-                conn = work.unless_unfit(got);
-            }
-            let Some(mut conn) = conn else { return Ok(false) };
-            conn.temporary = true;
-            let mut lane = Lane::new(self.node, conn);
-            lane.want(work.settings);
+            let Ok(Ok(mut lane)) = tokio::time::timeout(wait, work.outside(self.node)).await else {
+                self.allowed = false;
+                return Ok(false);
+            };
+            lane.conn.temporary = true;
             work.client.started(lane.conn.cancel_key());
             lane.put_begin("BEGIN READ WRITE", work.transaction.settings());
             self.lane = Some(lane);

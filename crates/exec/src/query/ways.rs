@@ -13,6 +13,7 @@ use wire::{backend, frame};
 use crate::client::Client;
 use crate::error::Result;
 use crate::moves::Choice;
+use crate::query::finish::agreed;
 use crate::render::{Fill, NodeStatement};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
@@ -122,8 +123,8 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Way> {
         let described = self.described(compiled, request.types()).await?;
         let (bound, parts) = (described.parameters(request), plan::explain::parts(&compiled.plan));
-        let agrees =
-            !statement.as_described || self.does_agree(compiled, request, &parts, &statement.text, &described).await?;
+        let agrees = !statement.as_described
+            || agreed(self.agrees(compiled, request, &parts, &statement.text, &described).await)?;
         if may.shuffle && agrees && self.moves.shuffle() == Choice::On {
             return Ok(Way::Shuffled);
         }
