@@ -1,5 +1,7 @@
 //! Rows as one array a column, for `unnest` on a node. What their elements are cast to there is not known here.
 
+use std::collections::HashSet;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use wire::sqlstate;
 
@@ -66,6 +68,24 @@ impl Arrays {
         Ok(())
     }
 
+    /// The different rows that these columns have, without those that have NULL in one of them; `None`: they are more bytes than that.
+    pub fn distinct(&self, columns: &[usize], bytes_max: usize) -> Option<Arrays> {
+        let carriers = Carriers::of(columns.iter().filter_map(|c| self.carriers.iter().nth(*c).copied()));
+        let mut all = Arrays::new(&carriers);
+        let mut values: Vec<Values> = columns.iter().filter_map(|c| self.columns.get(*c).map(Values::of)).collect();
+        let mut known = HashSet::new();
+        for _ in 0..self.rows {
+            let row: Vec<Option<&[u8]>> = values.iter_mut().map(|column| column.next().flatten()).collect();
+            if row.iter().all(Option::is_some) && known.insert(row.clone()) {
+                all.push(&row).ok()?;
+                if all.bytes() > bytes_max {
+                    return None;
+                }
+            }
+        }
+        Some(all)
+    }
+
     /// What was gathered so far.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(BytesMut::len).sum()
@@ -86,6 +106,27 @@ impl Arrays {
     }
 }
 
+/// A column's values, one after the other.
+struct Values<'c>(&'c [u8]);
+
+impl<'c> Values<'c> {
+    fn of(column: &'c BytesMut) -> Self {
+        Values(column.get(HEADER_LEN..).unwrap_or_default())
+    }
+}
+
+impl<'c> Iterator for Values<'c> {
+    type Item = Option<&'c [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (len, rest) = self.0.split_first_chunk::<4>()?;
+        let len = usize::try_from(i32::from_be_bytes(*len)).ok();
+        let (value, rest) = rest.split_at_checked(len.unwrap_or(0))?;
+        self.0 = rest;
+        Some(len.map(|_| value))
+    }
+}
+
 /// It may say NULL where an array's element stands: the word is in it.
 fn holds_null(text: &[u8]) -> bool {
     text.windows(4).any(|w| w.eq_ignore_ascii_case(b"null"))
@@ -95,4 +136,32 @@ fn null_inside() -> ExecError {
     let message = "moving arrays with NULL in them between nodes is not supported with array_nulls off";
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
         .hint("RESET array_nulls, or read from one node only: with a condition on one key.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_rows_are_told_once() {
+        let mut all = Arrays::of_text(3);
+        let rows: [[Option<&[u8]>; 3]; 5] = [
+            [Some(b"1"), Some(b"x"), Some(b"")],
+            [Some(b"1"), None, Some(b"y")],
+            [None, Some(b"x"), Some(b"y")],
+            [Some(b"1"), Some(b"z"), Some(b"")],
+            [Some(b"2"), None, Some(b"")],
+        ];
+        rows.iter().for_each(|row| all.push(row).unwrap());
+        let values = |columns: &[usize]| {
+            let told = all.distinct(columns, 1000).unwrap();
+            let rows = told.columns.iter().map(|c| Values::of(c).map(|v| v.unwrap().to_vec()).collect::<Vec<_>>());
+            rows.map(|column| column.iter().map(|v| String::from_utf8_lossy(v).into()).collect::<Vec<String>>())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(values(&[0]), [["1", "2"]]);
+        assert_eq!(values(&[2, 0]), [["", "y", ""], ["1", "1", "2"]]);
+        assert_eq!(values(&[1, 2]), [["x", "x", "z"], ["", "y", ""]]);
+        assert!(all.distinct(&[0], 24).is_none());
+    }
 }

@@ -19,9 +19,9 @@ pub enum Choice {
 const BITS: u8 = 2;
 
 impl Moves {
-    /// `herd.broadcast` and `herd.shuffle`.
-    pub fn new(broadcast: Choice, shuffle: Choice) -> Self {
-        Moves(broadcast as u8 | (shuffle as u8) << BITS)
+    /// `herd.broadcast`, `herd.shuffle` and `herd.semijoin`.
+    pub fn new(broadcast: Choice, shuffle: Choice, semijoin: Choice) -> Self {
+        Moves(broadcast as u8 | (shuffle as u8) << BITS | (semijoin as u8) << (2 * BITS))
     }
 
     /// To all nodes of the largest table.
@@ -32,6 +32,11 @@ impl Moves {
     /// Each to one node, by what it is joined by.
     pub fn shuffle(self) -> Choice {
         Choice::of(self.0 >> BITS)
+    }
+
+    /// Home, but only those that meet others'.
+    pub fn semijoin(self) -> Choice {
+        Choice::of(self.0 >> (2 * BITS))
     }
 }
 
@@ -50,12 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_are_kept_in_a_byte() {
+    fn all_are_kept_in_a_byte() {
         let all = [Choice::Auto, Choice::On, Choice::Off];
-        for (broadcast, shuffle) in all.iter().flat_map(|b| all.iter().map(move |s| (*b, *s))) {
-            let moves = Moves::new(broadcast, shuffle);
-            assert_eq!((moves.broadcast(), moves.shuffle()), (broadcast, shuffle));
+        for broadcast in all {
+            for (shuffle, semijoin) in all.iter().flat_map(|s| all.iter().map(move |j| (*s, *j))) {
+                let moves = Moves::new(broadcast, shuffle, semijoin);
+                assert_eq!((moves.broadcast(), moves.shuffle(), moves.semijoin()), (broadcast, shuffle, semijoin));
+            }
         }
-        assert_eq!(Moves::default(), Moves::new(Choice::Auto, Choice::Auto));
+        assert_eq!(Moves::default(), Moves::new(Choice::Auto, Choice::Auto, Choice::Auto));
     }
 }

@@ -23,6 +23,7 @@ use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::query::finish::Over;
 use crate::query::merge::{Merge as Merging, comparable};
+use crate::query::ways::Went;
 use crate::render::Fill;
 use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
@@ -54,10 +55,13 @@ impl<C: Client> Work<'_, C> {
             Finish::AddUp(add) => self.add_up(compiled, request, add, &described).await,
             Finish::Statement(s) => {
                 let parts = s.children.iter().map(gathered).collect::<Result<Vec<_>>>()?;
-                if let Some(tag) = self.other_way(compiled, request).await? {
-                    compiled.has_run();
-                    return Ok(tag);
-                }
+                let chosen = match self.other_way(compiled, request).await? {
+                    Went::Home(semijoins) => semijoins,
+                    Went::Done(tag) => {
+                        compiled.has_run();
+                        return Ok(tag);
+                    }
+                };
                 // Not before: another way has a transaction of its own.
                 self.join_by_shards(compiled).await?;
                 if s.as_described {
@@ -67,7 +71,14 @@ impl<C: Client> Work<'_, C> {
                 let alone = s.reads_what_all_see && !t.is_block() && t.cut.is_empty() && self.pin.is_free();
                 let looked_up = s.lookups.iter().any(|by| !by.is_empty());
                 let joined = s.reads_home || looked_up || s.text.rows_named() > 1;
-                let over = Over { text: &s.text, reads_home: s.reads_home && !alone, joined, lookups: &s.lookups };
+                let over = Over {
+                    text: &s.text,
+                    reads_home: s.reads_home && !alone,
+                    joined,
+                    lookups: &s.lookups,
+                    semijoins: &s.semijoins,
+                    chosen: &chosen,
+                };
                 let tag = self.finish(compiled, request, &parts, over, &described).await?;
                 if s.as_described && s.reads_home {
                     self.still_planned().await?;
@@ -120,7 +131,7 @@ impl<C: Client> Work<'_, C> {
                     .hint("Name the columns instead of using *.")
             })?;
             // The finish wants exactly its own columns: hidden sort columns follow the visible ones in both.
-            let over = Over { text, reads_home: false, joined: false, lookups: &[] };
+            let over = Over::alone(text);
             return self.finish(compiled, request, &parts, over, described).await;
         }
         let ids = crate::object_ids::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);

@@ -155,6 +155,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         finish.limit_option = s.limit_option;
         // DISTINCT ON (key): each group is on one node, so it was done there.
         let part = self.add_part(part, self.a.deep_uses(level))?;
+        self.answers(level);
         finish.from_clause = vec![part];
         Ok(finish)
     }

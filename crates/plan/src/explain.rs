@@ -6,7 +6,7 @@ use catalog::Relation;
 
 use crate::broadcast::Made;
 use crate::columns::ColumnRead;
-use crate::gather::Shuffle;
+use crate::gather::{Semijoin, Shuffle};
 use crate::in_turn::{InTurn, Turn};
 use crate::tree::*;
 use crate::types::*;
@@ -75,6 +75,27 @@ pub fn describe_way(plan: &Planned, way: &InTurn) -> Vec<(&'static str, String)>
     let label = |turn: &Turn| if turn.query.is_some() { "Before" } else { "Statement" };
     said.extend(way.turns.iter().map(|turn| (label(turn), turn.text.to_string())));
     said
+}
+
+/// The same of a query for which some tables' rows come home only if they meet others'.
+pub fn describe_semijoins(plan: &Planned, statement: &Statement, chosen: &[usize]) -> Vec<(&'static str, String)> {
+    let parts = parts(plan);
+    let name = |child: usize| {
+        let Recipients::Shards(uses) = &parts.get(child)?.target;
+        Some(plan.whole().tables.get(*uses.first()?)?.relation.name.clone())
+    };
+    let said = |semijoin: &Semijoin| {
+        let (own, partner) = (name(semijoin.child)?, name(semijoin.partner)?);
+        Some((
+            "Semijoin",
+            format!("of {own} those whose {} meet rows of {partner}, read before", semijoin.names.join(", ")),
+        ))
+    };
+    let semijoins = chosen.iter().filter_map(|n| said(statement.semijoins.get(*n)?));
+    let mut all = describe(plan);
+    let behind = all.iter().position(|(label, _)| *label == "Finish").unwrap_or(all.len());
+    all.splice(behind..behind, semijoins);
+    all
 }
 
 /// The same of a query whose rows are shuffled.

@@ -12,6 +12,7 @@ mod filters;
 mod grouped;
 mod lookups;
 mod semi;
+mod semijoins;
 mod shuffle;
 mod stays;
 mod used;
@@ -23,17 +24,19 @@ use sql::ast::{self, Node};
 use sql::walk::{self, Visit, VisitMut};
 use sql::{NodeEnum, build, relations, search};
 
+use crate::classes::Var;
 use crate::compose::{Composer, part_column};
 use crate::levels::Analysis;
 use crate::refuse::Refusal;
 use crate::stand_ins::TableRows;
 use crate::text::{self, Text};
 use crate::tree::{ChildRows, Exchange, Finish, Part, Recipients, Statement, To};
-use crate::{Result, rewrite, unread};
+use crate::{Result, rewrite, unread, views};
 
 pub use filters::Filters;
 use lookups::Lookups;
 use semi::Semi;
+pub use semijoins::Semijoin;
 pub use shuffle::{Key, Shuffle};
 pub use used::{NONE, Used, visible};
 
@@ -44,6 +47,8 @@ pub struct Gather {
     by: Vec<Vec<usize>>,
     /// Parts that are rows of one table: whoever needs the same rows shares them, so that both see the same.
     tables: BTreeMap<usize, TableRows>,
+    /// Parts that are rows of a level which nodes answer by themselves.
+    levels: BTreeMap<usize, usize>,
     /// Uses of tables that stay where they are (see `stays.rs`).
     stays: BTreeSet<usize>,
 }
@@ -59,7 +64,20 @@ struct Facts {
 impl Gather {
     /// All rows are to come but those of the uses of tables that stay.
     fn new(facts: &Rc<Facts>, stays: BTreeSet<usize>) -> Self {
-        Gather { facts: facts.clone(), by: vec![], tables: BTreeMap::new(), stays }
+        Gather { facts: facts.clone(), by: vec![], tables: BTreeMap::new(), levels: BTreeMap::new(), stays }
+    }
+
+    /// The first columns of each part's rows.
+    fn columns_of_parts(&self, a: &Analysis) -> Vec<(usize, Vec<Option<Var>>)> {
+        let of_tables = self.tables.iter().flat_map(|(n, rows)| {
+            let of_use = |u: &usize| rows.columns.iter().map(|c| Some(a.uses[*u].columns[*c])).collect();
+            rows.uses.iter().map(move |u| (*n, of_use(u)))
+        });
+        let of_levels = self
+            .levels
+            .iter()
+            .filter_map(|(n, level)| Some((*n, a.levels[*level].columns.as_ref()?.iter().map(|(_, v)| *v).collect())));
+        of_tables.chain(of_levels).collect()
     }
 
     /// All of these stay, or none; `None`: some.
@@ -133,7 +151,9 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let reads_home = composer.uses_home || a.needs_home.is_some() || !relations::of_select(&finish).is_empty();
     let reads_what_all_see = a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
     let text = composer.text(*finish).ok()?;
-    let lookups = composer.gather.take().map(|g| g.by).unwrap_or_default();
+    let gather = composer.gather.take();
+    let semijoins = gather.as_ref().map(|g| semijoins::of(a, select, &composer.parts, g)).unwrap_or_default();
+    let lookups = gather.map(|g| g.by).unwrap_or_default();
     let children =
         composer.parts.into_iter().map(|part| Exchange { rows: ChildRows::Part(part), to: To::Gather }).collect();
     let (as_described, why) = (true, a.pushable(level, true).err().and_then(|apart| apart.why()));
@@ -146,6 +166,7 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
         as_described,
         lookups,
         why,
+        semijoins,
         ways,
         shuffle,
     }))
@@ -169,6 +190,7 @@ impl<'p, 'a> Composer<'p, 'a> {
             (self.uses_home, self.others) = (home, others);
             if let Some(gather) = &mut self.gather {
                 gather.tables.retain(|t, _| *t < parts);
+                gather.levels.retain(|t, _| *t < parts);
                 gather.by.truncate(parts);
             }
             self.in_place(s)
@@ -255,8 +277,13 @@ impl<'p, 'a> Composer<'p, 'a> {
         types.resize(colnames.len(), None);
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);
-        let rows = TableRows { relation: relation.clone(), columns: columns.clone(), uses: uses.clone() };
-        let number = self.table_part(a.cx.text(statement)?, types, rows);
+        let text = a.cx.text(statement.clone())?;
+        let query = match statement {
+            NodeEnum::SelectStmt(query) if !views::is_in_view(rv) => Some(query),
+            _ => None,
+        };
+        let rows = TableRows { relation: relation.clone(), columns: columns.clone(), uses: uses.clone(), query };
+        let number = self.table_part(text, types, rows);
         if let Some(gather) = &mut self.gather {
             let by = gather.facts.lookups.of_table(rv).iter().filter_map(|c| columns.iter().position(|own| own == c));
             gather.by.resize(gather.by.len().max(number + 1), vec![]);
@@ -322,7 +349,15 @@ impl<'p, 'a> Composer<'p, 'a> {
         if let Some(types) = self.types.last_mut() {
             *types = Some(vec![None; width]);
         }
+        self.answers(level);
         Ok(rows)
+    }
+
+    /// The last part has the rows of a level.
+    pub fn answers(&mut self, level: usize) {
+        if let (Some(gather), Some(part)) = (&mut self.gather, self.parts.len().checked_sub(1)) {
+            gather.levels.insert(part, level);
+        }
     }
 
     /// The number of the part that has these rows.

@@ -77,7 +77,7 @@ pub use apart::Apart;
 pub use broadcast::{ChangeFrom, CopiesFrom, Made, ReadBefore, Split};
 pub use columns::{ColumnPart, ColumnRead, ColumnType};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
-pub use gather::{Key, Shuffle};
+pub use gather::{Key, Semijoin, Shuffle};
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
 pub use router_views::RouterView;

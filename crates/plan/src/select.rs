@@ -147,6 +147,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
         as_described,
         lookups,
         why,
+        semijoins: vec![],
         ways: vec![],
         shuffle: None,
     }))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use catalog::{Colocation, Column, Distribution, Oid, Placement, Relation, RelationKind};
 use key::PartitionStrategy;
-use sql::ast::RangeVar;
+use sql::ast::{RangeVar, SelectStmt};
 use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, build, relations};
 
@@ -21,6 +21,8 @@ pub struct TableRows {
     pub columns: Vec<usize>,
     /// The uses of the table that they stand for ([`crate::levels::Analysis::uses`]).
     pub uses: Vec<usize>,
+    /// What nodes are asked for them; `None`: whoever asks may have no right to the table itself.
+    pub query: Option<Box<SelectStmt>>,
 }
 
 impl TableRows {

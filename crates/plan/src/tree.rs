@@ -4,7 +4,7 @@
 use catalog::Placement;
 
 use crate::columns::ColumnRead;
-use crate::gather::Shuffle;
+use crate::gather::{Semijoin, Shuffle};
 use crate::in_turn::InTurn;
 use crate::text::Text;
 
@@ -163,6 +163,8 @@ pub struct Statement {
     pub lookups: Vec<Vec<usize>>,
     /// Why rows come home that nodes could not join by themselves, in words for a user.
     pub why: Option<String>,
+    /// By which others' rows those of its children can be fewer: which of them pay is seen when it runs.
+    pub semijoins: Vec<Semijoin>,
     /// The same with some tables' rows where they are: which moves less is seen when it runs.
     pub ways: Vec<InTurn>,
     /// The same with rows that go to nodes by what they are joined by.

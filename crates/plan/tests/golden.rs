@@ -11,7 +11,7 @@ use std::path::Path;
 use golden_herd::snapshot;
 use plan::{
     AddFunction, AddUp, Cell, Change, ChangeFrom, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Made, Merge,
-    Planned, Recipients, ReferenceWrite, Refusal, Slice, SplitInsert, Statement, TableKeys, Turn,
+    Planned, Recipients, ReferenceWrite, Refusal, Semijoin, Slice, SplitInsert, Statement, TableKeys, Turn,
 };
 
 #[test]
@@ -195,10 +195,14 @@ fn show_finish(finish: &Finish) -> String {
             });
             write!(out, "\n  combine {}, or: {otherwise}", names.collect::<Vec<_>>().join(", ")).unwrap();
         }
-        Finish::Statement(Statement { text, reads_home, lookups, ways, shuffle, .. }) => {
+        Finish::Statement(Statement { text, reads_home, lookups, semijoins, ways, shuffle, .. }) => {
             write!(out, "\n  finish: {text}{}", if *reads_home { "\n  on home" } else { "" }).unwrap();
             for (n, by) in lookups.iter().enumerate().filter(|(_, by)| !by.is_empty()) {
                 write!(out, "\n  rows {n} are looked up by columns {by:?}").unwrap();
+            }
+            for semijoin in semijoins {
+                let Semijoin { child, partner, columns, text, .. } = semijoin;
+                write!(out, "\n  or where part {partner} has few {columns:?}, part {child}: {text}").unwrap();
             }
             for way in ways {
                 let turns: String = way.turns.iter().map(show_turn).collect();

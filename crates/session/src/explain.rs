@@ -126,7 +126,10 @@ impl Session {
         let home = self.epoch.snapshot.home;
         self.explain_node(&options, home, request.sql.to_string()).await?;
         let way = self.work().way(compiled, request).await?;
-        let described = match way {
+        let described = match &way {
+            Some(OtherWay::Semijoined(statement, chosen)) => {
+                plan::explain::describe_semijoins(&compiled.plan, statement, chosen)
+            }
             Some(OtherWay::Sent(_, way)) => plan::explain::describe_way(&compiled.plan, way),
             Some(OtherWay::Shuffled(_, shuffle)) => plan::explain::describe_shuffle(&compiled.plan, shuffle),
             None => plan::explain::describe(&compiled.plan),
@@ -137,7 +140,9 @@ impl Session {
         let mut nodes = Vec::new();
         let statements = match way {
             Some(OtherWay::Sent(_, way)) => self.read_statements(way, request),
-            Some(OtherWay::Shuffled(..)) | None => self.node_statements(compiled, request).await?,
+            Some(OtherWay::Shuffled(..) | OtherWay::Semijoined(..)) | None => {
+                self.node_statements(compiled, request).await?
+            }
         };
         for (node, statement) in statements {
             nodes.push(self.explain_node(&options, node, statement).await?);

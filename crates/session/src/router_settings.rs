@@ -30,14 +30,18 @@ const BROADCAST: &str = "herd.broadcast";
 /// Whether rows of such tables go to nodes by what they are joined by.
 const SHUFFLE: &str = "herd.shuffle";
 
+/// Whether the rows of such tables come home by the values of others that are read before.
+const SEMIJOIN: &str = "herd.semijoin";
+
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 17] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 18] = [
     ("herd.two_phase", &[], "on"),
     ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
     ("herd.multiplex", &[], "on"),
     (BROADCAST, &[], "auto"),
     (SHUFFLE, &[], "auto"),
+    (SEMIJOIN, &[], "auto"),
     ("herd.bulk_load", &["yb_disable_transactional_writes"], "off"),
     ("herd.upsert", &["yb_enable_upsert_mode"], "off"),
     ("herd.batch_rows", &["ysql_session_max_batch_size"], "0"),
@@ -92,7 +96,7 @@ impl RouterSettings {
             "off" => Choice::Off,
             _ => Choice::Auto,
         };
-        Moves::new(choice(BROADCAST), choice(SHUFFLE))
+        Moves::new(choice(BROADCAST), choice(SHUFFLE), choice(SEMIJOIN))
     }
 
     /// Whether its value, or default, is one of the words for true; false for what is no setting of the router's.
@@ -159,7 +163,9 @@ impl RouterSettings {
                 Err(_) => return Err(invalid().hint(&format!("{name} is a number of rows, 0 or more."))),
             },
             idle::IN_TRANSACTION | idle::SESSION => idle::spelled(name, value)?,
-            column_use::WAY | BROADCAST | SHUFFLE if value.eq_ignore_ascii_case("auto") => "auto".to_string(),
+            column_use::WAY | BROADCAST | SHUFFLE | SEMIJOIN if value.eq_ignore_ascii_case("auto") => {
+                "auto".to_string()
+            }
             column_use::FRESHNESS if value.eq_ignore_ascii_case(column_use::STRICT) => column_use::STRICT.to_string(),
             column_use::FRESHNESS | column_use::WAIT => idle::spelled(name, value)?,
             "herd.snapshot" if value.eq_ignore_ascii_case(SNAPSHOT) => SNAPSHOT.to_string(),

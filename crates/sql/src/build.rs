@@ -138,6 +138,12 @@ pub fn when(condition: Node, value: Node) -> NodeEnum {
     }))
 }
 
+/// `(a, b, …)`
+pub fn row(args: Vec<Node>) -> Node {
+    let row_format = ast::CoercionForm::CoerceImplicitCast as i32;
+    node(NodeEnum::RowExpr(Box::new(ast::RowExpr { args, row_format, location: -1, ..Default::default() })))
+}
+
 /// `a AND b AND …`
 pub fn and(args: Vec<Node>) -> Node {
     connected(ast::BoolExprType::AndExpr, args)

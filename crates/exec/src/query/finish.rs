@@ -1,10 +1,12 @@
 //! PostgreSQL finishes: the parts' rows go to one node as typed arrays, and the outer query runs there.
 
-use plan::{Part, Text};
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{Part, Semijoin, Text};
 use txn::Lane;
 use wire::sqlstate;
 
-use crate::arrays::Array;
+use crate::arrays::{Array, Arrays};
 use crate::carried::{Carried, Carriers};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -28,6 +30,16 @@ pub struct Over<'s> {
     pub joined: bool,
     /// Of each part by which columns its rows are looked up.
     pub lookups: &'s [Vec<usize>],
+    pub semijoins: &'s [Semijoin],
+    /// Which of these are made.
+    pub chosen: &'s [usize],
+}
+
+impl<'s> Over<'s> {
+    /// Over the rows of one part, that need nothing else.
+    pub fn alone(text: &'s Text) -> Self {
+        Over { text, reads_home: false, joined: false, lookups: &[], semijoins: &[], chosen: &[] }
+    }
 }
 
 /// What parts have answered.
@@ -48,29 +60,44 @@ impl<C: Client> Work<'_, C> {
         over: Over<'_>,
         described: &Described,
     ) -> Result<String> {
-        let Over { text, reads_home, joined, lookups } = over;
+        let Over { text, reads_home, joined, lookups, .. } = over;
         let bound = described.parameters(request);
         let keep = compiled.keep(request);
         let columns = self.part_columns(compiled, parts, &bound).await?;
         let carriers = self.part_carriers(&columns).await?;
         let formats: Vec<_> = carriers.iter().map(Carriers::formats).collect();
-        let mut nodes = Vec::with_capacity(parts.len());
-        for part in parts {
-            nodes.push(self.part_nodes(compiled, request, part).await?);
-        }
-        let fill = Fill::new(&bound, &self.now);
-        let asked = together::asked(parts, nodes, &columns, &formats, &fill);
-        let mut opened = vec![];
-        if self.opens_together() {
-            let wanted: Vec<_> = asked.iter().map(Asked::wanted).collect();
-            opened = self.open_together(&wanted).await?;
-        }
         let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
         let mut home = Destination::new(Spill::new(self, reads_home), &types, &carriers, false);
         let result = async {
-            for asked in &asked {
-                let lanes = self.ask_opened(&asked.nodes, &asked.statement, &asked.formats, keep, &mut opened).await?;
-                self.collect(lanes, asked, std::slice::from_mut(&mut home), &Partitioning::one()).await?;
+            let mut read = BTreeSet::new();
+            while read.len() < parts.len() {
+                let now = next(parts.len(), &over, &read)?;
+                let (told, mut memory) = (told(&home, &over, &now, &columns), self.memory.nothing());
+                // Where there is no room for them, all rows come.
+                let told = if memory.grow_to(told.bytes).is_ok() { told } else { Told::default() };
+                let fewer = |(n, number): (&usize, &usize)| {
+                    (*n, Part { text: over.semijoins[*number].text.clone(), ..parts[*n].clone() })
+                };
+                let fewer: BTreeMap<usize, Part> = told.number_of.iter().map(fewer).collect();
+                let texts: Vec<&Part> = (0..parts.len()).map(|n| fewer.get(&n).unwrap_or(parts[n])).collect();
+                let mut nodes = vec![BTreeSet::new(); parts.len()];
+                for n in &now {
+                    nodes[*n] = self.part_nodes(compiled, request, parts[*n]).await?;
+                }
+                let keep = if fewer.is_empty() { keep } else { Keep::No };
+                let fill = Fill { children: told.children, ..Fill::new(&bound, &self.now) };
+                let asked = together::asked(&texts, nodes, &columns, &formats, &fill);
+                let mut opened = vec![];
+                if self.opens_together() {
+                    let wanted: Vec<_> = asked.iter().map(Asked::wanted).collect();
+                    opened = self.open_together(&wanted).await?;
+                }
+                for asked in &asked {
+                    let lanes =
+                        self.ask_opened(&asked.nodes, &asked.statement, &asked.formats, keep, &mut opened).await?;
+                    self.collect(lanes, asked, std::slice::from_mut(&mut home), &Partitioning::one()).await?;
+                }
+                read.extend(now);
             }
             let mut rows = home.answers().await?;
             if joined {
@@ -172,6 +199,52 @@ impl<C: Client> Work<'_, C> {
         self.put_back(p).await;
         Ok(result?.tag)
     }
+}
+
+/// Which parts are asked now: those that wait for no other's rows, at first.
+fn next(parts: usize, over: &Over, read: &BTreeSet<usize>) -> Result<BTreeSet<usize>> {
+    let waits = |n: &usize| {
+        over.chosen.iter().map(|s| &over.semijoins[*s]).any(|s| s.child == *n && !read.contains(&s.partner))
+    };
+    let now: BTreeSet<usize> = (0..parts).filter(|n| !read.contains(n) && !waits(n)).collect();
+    if now.is_empty() { Err(ExecError::internal("parts wait for each other's rows")) } else { Ok(now) }
+}
+
+/// Values of rows that have come, for the nodes that are asked for others.
+#[derive(Default)]
+struct Told {
+    /// Parts that are asked for by them, and by which semijoin.
+    number_of: BTreeMap<usize, usize>,
+    /// By semijoin.
+    children: Vec<Child>,
+    bytes: usize,
+}
+
+fn told(home: &Destination<'_>, over: &Over, now: &BTreeSet<usize>, columns: &[PartColumns]) -> Told {
+    let mut all = Told::default();
+    for number in over.chosen {
+        let semijoin = &over.semijoins[*number];
+        if now.contains(&semijoin.child)
+            && let Some(values) = home.told(semijoin.partner, &semijoin.columns)
+        {
+            all.bytes += values.bytes();
+            all.children.resize_with(all.children.len().max(number + 1), nothing_told);
+            let bare = |c: &usize| columns[semijoin.partner].bare[*c].clone();
+            all.children[*number] = told_rows(values, semijoin.columns.iter().map(bare).collect());
+            all.number_of.insert(semijoin.child, *number);
+        }
+    }
+    all
+}
+
+/// Values as rows.
+pub fn told_rows(values: Arrays, types: Vec<String>) -> Child {
+    Child { source: Source::Arrays(values.finish()), types, fenced: false, names: None }
+}
+
+/// Of a semijoin that is not made.
+pub fn nothing_told() -> Child {
+    Child { source: Source::Arrays(vec![]), types: vec![], fenced: false, names: None }
 }
 
 /// Whether [`Work::agrees`] found that home says the same.

@@ -22,6 +22,9 @@ use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::rows::Reply;
 
+/// Bytes of values that go along when nodes are asked for other rows.
+const TOLD_MAX: usize = 4 << 20;
+
 impl<C: Client> Work<'_, C> {
     /// The nodes a part concerns.
     pub async fn part_nodes(
@@ -142,6 +145,12 @@ impl<'t> Destination<'t> {
         rows.push(values)?;
         *stored = self.spill.watch(work, n, self.types[n], rows, *stored).await?;
         Ok(())
+    }
+
+    /// The different rows of part `n` by these columns, all of whose rows have come; `None`: they are not held, or more than may be told.
+    pub fn told(&self, n: usize, columns: &[usize]) -> Option<Arrays> {
+        let (rows, stored) = self.parts.get(n)?;
+        rows.distinct(columns, TOLD_MAX).filter(|_| !stored)
     }
 
     /// All have come, and are about to be read where they are. All parts have their tables.

@@ -1,22 +1,25 @@
-//! A query whose tables' rows could all come home, or all but some to the nodes of those, or each to a node by what it is joined by: which is
-//! less work. Nodes' planners say how many rows they expect. How the ways run is not known here (`query/finish.rs`, `write/sent.rs`,
-//! `query/shuffle.rs`).
+//! A query whose tables' rows could all come home, or those of them that meet others', or all but some to the nodes of those, or each to a node
+//! by what it is joined by: which is less work. Nodes' planners say how many rows they expect. How the ways run is not known here
+//! (`query/finish.rs`, `write/sent.rs`, `query/shuffle.rs`).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use catalog::NodeId;
-use plan::{Finish, InTurn, Planned, Shuffle, Statement, Text, Turn};
+use plan::{Finish, InTurn, Part, Planned, Semijoin, Shuffle, Statement, Text, Turn};
 use txn::Cuts;
 use wire::{backend, frame};
 
+use crate::arrays::Arrays;
 use crate::client::Client;
 use crate::error::Result;
 use crate::moves::Choice;
-use crate::query::finish::agreed;
-use crate::render::{Fill, NodeStatement};
+use crate::query::finish::{self, agreed};
+use crate::render::{Child, Fill, NodeStatement};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
+use crate::router::described::PartColumns;
 use crate::router::ways::{May, Way};
 use crate::work::Work;
 
@@ -32,20 +35,23 @@ const SLACK: usize = 2;
 const TIMES: f64 = 2.0;
 /// Bytes of rows below which home is done with them before nodes have tables for them.
 const SHUFFLE_LEAST: f64 = 32_000_000.0;
+/// Rows beyond which it is not worth telling others' nodes which they are.
+const TOLD_ROWS_MAX: f64 = 200_000.0;
 /// What a value takes besides its width.
 const VALUE: f64 = 4.0;
 
 impl<C: Client> Work<'_, C> {
-    /// Runs it another way, where that is less work; `None`: it is not, or more came than was expected, and nothing was told.
+    /// Runs it another way than home, where that is less work. Where it is not, or more came than was expected, nothing was told.
     pub fn other_way<'w>(
         &'w mut self,
         compiled: &'w Compiled,
         request: &'w Request<'w>,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + 'w>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Went>> + Send + 'w>> {
         // It runs queries inside of a query, whose future has this one in it.
         Box::pin(async move {
             let done = match self.way(compiled, request).await? {
-                None => return Ok(None),
+                None => return Ok(Went::home()),
+                Some(OtherWay::Semijoined(_, semijoins)) => return Ok(Went::Home(semijoins)),
                 Some(OtherWay::Sent(number, way)) => {
                     let ready = compiled.ways.ready(number);
                     self.read_in_turn(compiled, request, (way, &ready), SLACK * MOST as usize).await?
@@ -57,7 +63,7 @@ impl<C: Client> Work<'_, C> {
             if let (None, Planned::Query { tree: Ok(Finish::Statement(statement)), .. }) = (&done, &compiled.plan) {
                 compiled.ways.choose(self.may(compiled, statement), Way::Home);
             }
-            Ok(done)
+            Ok(done.map_or_else(Went::home, Went::Done))
         })
     }
 
@@ -66,6 +72,7 @@ impl<C: Client> Work<'_, C> {
         let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = &compiled.plan else { return Ok(None) };
         Ok(match self.chosen(compiled, request, statement).await? {
             Way::Home => None,
+            Way::Semijoined(semijoins) => Some(OtherWay::Semijoined(statement, semijoins)),
             Way::Sent(number) => statement.ways.get(number).map(|way| OtherWay::Sent(number, way)),
             Way::Shuffled => statement.shuffle.as_ref().map(|shuffle| OtherWay::Shuffled(statement, shuffle)),
         })
@@ -73,25 +80,25 @@ impl<C: Client> Work<'_, C> {
 
     async fn chosen(&mut self, compiled: &Compiled, request: &Request<'_>, statement: &Statement) -> Result<Way> {
         let may = self.may(compiled, statement);
-        if !may.send && !may.shuffle {
+        if !may.send && !may.shuffle && !may.semijoin {
             return Ok(Way::Home);
         }
         let usable = |way: &Way| match way {
             Way::Sent(number) => may.alone || statement.ways.get(*number).is_some_and(|way| !way.one_state),
-            Way::Home | Way::Shuffled => true,
+            Way::Home | Way::Semijoined(_) | Way::Shuffled => true,
         };
         if let Some(way) = compiled.ways.chosen(may).filter(usable) {
             return Ok(way);
         }
         let way = self.choose(compiled, request, statement, may).await?;
-        compiled.ways.choose(may, way);
+        compiled.ways.choose(may, way.clone());
         Ok(way)
     }
 
     /// What is read for a way is planned by itself, and has ways, too: that must end.
     fn may(&self, compiled: &Compiled, statement: &Statement) -> May {
-        let timed = compiled.plan.whole().clock.is_some() || self.transaction.wants == Cuts::All;
-        let none = timed || self.within_ways >= WITHIN_MAX;
+        let one_cut = self.transaction.wants == Cuts::All;
+        let none = compiled.plan.whole().clock.is_some() || one_cut || self.within_ways >= WITHIN_MAX;
         // What a planner is told for this one statement (`write/sent.rs`) is told in a transaction of its own.
         let alone = self.reads_alone();
         let may = |choice, can| {
@@ -106,7 +113,10 @@ impl<C: Client> Work<'_, C> {
         // A shuffle's connections are not the transaction's, and what code there reads is not known.
         let can = statement.shuffle.is_some() && !self.transaction.is_active();
         let send = may(self.moves.broadcast(), !statement.ways.is_empty());
-        May { moves: self.moves, alone, send, shuffle: may(self.moves.shuffle(), can) }
+        let shuffle = may(self.moves.shuffle(), can);
+        // All parts' nodes are asked at once for one cut.
+        let semijoin = !one_cut && !statement.semijoins.is_empty() && self.moves.semijoin() != Choice::Off;
+        May { moves: self.moves, alone, send, shuffle, semijoin }
     }
 
     /// The statement is a transaction of its own, in which it may do as it likes.
@@ -129,6 +139,9 @@ impl<C: Client> Work<'_, C> {
             return Ok(Way::Shuffled);
         }
         let forced = may.send && self.moves.broadcast() == Choice::On;
+        if may.semijoin && agrees && !forced && self.moves.semijoin() == Choice::On {
+            return Ok(Way::Semijoined(all(statement)));
+        }
         if !forced && agrees {
             let mut bytes = 0.0;
             for table in &compiled.plan.whole().tables {
@@ -138,13 +151,13 @@ impl<C: Client> Work<'_, C> {
                 return Ok(Way::Home);
             }
         }
-        let mut known: HashMap<&Text, f64> = HashMap::new();
+        let mut known: HashMap<&Text, Expected> = HashMap::new();
         let mut each = Vec::with_capacity(parts.len());
-        for part in parts {
+        for part in &parts {
             let nodes = self.part_nodes(compiled, request, part).await?;
             each.push(self.expected(&part.text, &nodes, &bound, &mut known).await?);
         }
-        let home: f64 = each.iter().sum();
+        let home = bytes(&each);
         let most = match forced {
             true => f64::INFINITY,
             // What home can't make of rows, nodes may make of a table.
@@ -154,21 +167,29 @@ impl<C: Client> Work<'_, C> {
         };
         let nodes = self.epoch.snapshot.nodes.len();
         let mut best = (most, None);
+        if may.semijoin && agrees && !forced {
+            let columns = self.part_columns(compiled, &parts, &bound).await?;
+            let (fewer, semijoins) =
+                self.fewest(statement, &parts, &columns, &each, (compiled, request, &bound)).await?;
+            if !semijoins.is_empty() && fewer <= best.0 {
+                best = (fewer, Some(Way::Semijoined(semijoins.into())));
+            }
+        }
         for (i, way) in statement.ways.iter().enumerate().filter(|(_, way)| may.send && (may.alone || !way.one_state)) {
             let mut sent = 0.0;
             for turn in reads(way) {
-                sent += self.expected(&turn.text, &nodes_of(turn), &bound, &mut known).await?;
+                sent += self.expected(&turn.text, &nodes_of(turn), &bound, &mut known).await?.bytes;
             }
             if sent <= MOST && sent * nodes as f64 <= best.0 {
-                best = (sent * nodes as f64, Some(i));
+                best = (sent * nodes as f64, Some(Way::Sent(i)));
             }
         }
-        if let Some(number) = best.1 {
-            return Ok(Way::Sent(number));
+        if let Some(way) = best.1 {
+            return Ok(way);
         }
         // As much moves as to home, but for what goes to all; what is done with it there is done by all.
         let to_all = |shuffle: &Shuffle| -> f64 {
-            each.iter().zip(&shuffle.by).filter(|(_, by)| by.is_none()).map(|(bytes, _)| bytes).sum()
+            each.iter().zip(&shuffle.by).filter(|(_, by)| by.is_none()).map(|(rows, _)| rows.bytes).sum()
         };
         let pays =
             |shuffle: &&Shuffle| shuffle.adds_up && home >= SHUFFLE_LEAST && nodes as f64 * to_all(shuffle) <= home;
@@ -178,36 +199,138 @@ impl<C: Client> Work<'_, C> {
         })
     }
 
-    /// Bytes of a part's rows from all of these nodes, as one of them expects it.
+    /// Which semijoins leave the fewest bytes to come, and how many. The smallest child is read as it is; each of the others by that one of
+    /// those before it which leaves least, if that is much less than all.
+    async fn fewest(
+        &mut self,
+        statement: &Statement,
+        parts: &[&Part],
+        columns: &[PartColumns],
+        all: &[Expected],
+        (compiled, request, bound): (&Compiled, &Request<'_>, &Bound),
+    ) -> Result<(f64, Vec<usize>)> {
+        let (mut each, mut by) = (all.to_vec(), vec![None; all.len()]);
+        let mut left: BTreeSet<usize> = (0..all.len()).collect();
+        while let Some(n) = left.iter().copied().min_by(|a, b| each[*a].bytes.total_cmp(&each[*b].bytes)) {
+            left.remove(&n);
+            if each[n].rows > TOLD_ROWS_MAX {
+                continue;
+            }
+            let meet =
+                statement.semijoins.iter().enumerate().filter(|(_, s)| s.partner == n && left.contains(&s.child));
+            for (number, semijoin) in meet {
+                let child = semijoin.child;
+                let nodes = self.part_nodes(compiled, request, parts[child]).await?;
+                let one = one_told(semijoin, number, columns);
+                let met = self.expected_of(&semijoin.text, &nodes, bound, one).await?.times(each[n].rows);
+                if met.bytes < each[child].bytes && met.bytes * TIMES <= all[child].bytes {
+                    (each[child], by[child]) = (met, Some(number));
+                }
+            }
+        }
+        Ok((bytes(&each), by.into_iter().flatten().collect()))
+    }
+
+    /// A part's rows from all of these nodes, as one of them expects them.
     async fn expected<'t>(
         &mut self,
         text: &'t Text,
         nodes: &BTreeSet<NodeId>,
         bound: &Bound,
-        known: &mut HashMap<&'t Text, f64>,
-    ) -> Result<f64> {
+        known: &mut HashMap<&'t Text, Expected>,
+    ) -> Result<Expected> {
         if let Some(known) = known.get(text) {
             return Ok(*known);
         }
-        let statement = Fill::new(bound, &self.now).statement([text]);
+        let expected = self.expected_of(text, nodes, bound, vec![]).await?;
+        known.insert(text, expected);
+        Ok(expected)
+    }
+
+    async fn expected_of(
+        &mut self,
+        text: &Text,
+        nodes: &BTreeSet<NodeId>,
+        bound: &Bound,
+        children: Vec<Child>,
+    ) -> Result<Expected> {
+        let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([text]);
         let statement = NodeStatement { sql: format!("EXPLAIN {}", statement.sql), once: true, ..statement };
         let one: BTreeSet<NodeId> = nodes.first().copied().into_iter().collect();
         let lanes = self.ask_part(&one, &statement, &[], Keep::No).await?;
         let answers = self.read_answers(lanes, false).await?;
-        let mut bytes = f64::INFINITY;
         if let Some(row) = answers.iter().flat_map(|a| a.rows.iter()).next()
             && let Some(Some(line)) = backend::parse_data_row(&row[frame::HEADER_LEN..])?.first()
             && let Some((rows, width)) = estimate(&String::from_utf8_lossy(line))
         {
-            bytes = nodes.len() as f64 * rows * (width + VALUE);
+            let rows = nodes.len() as f64 * rows;
+            return Ok(Expected { rows, bytes: rows * (width + VALUE) });
         }
-        known.insert(text, bytes);
-        Ok(bytes)
+        Ok(Expected { rows: f64::INFINITY, bytes: f64::INFINITY })
+    }
+}
+
+/// What is to come.
+#[derive(Clone, Copy)]
+struct Expected {
+    rows: f64,
+    bytes: f64,
+}
+
+impl Expected {
+    fn times(self, times: f64) -> Self {
+        Expected { rows: self.rows * times, bytes: self.bytes * times }
+    }
+}
+
+fn bytes(each: &[Expected]) -> f64 {
+    each.iter().map(|one| one.bytes).sum()
+}
+
+/// The rows of the statement's semijoins, of which this one has one.
+fn one_told(semijoin: &Semijoin, number: usize, columns: &[PartColumns]) -> Vec<Child> {
+    let mut children: Vec<Child> = (0..number).map(|_| finish::nothing_told()).collect();
+    let bare = |c: &usize| columns[semijoin.partner].bare[*c].clone();
+    let mut one = Arrays::of_text(semijoin.columns.len());
+    // Planners look at how many there are.
+    if one.push(&vec![None; semijoin.columns.len()]).is_ok() {
+        children.push(finish::told_rows(one, semijoin.columns.iter().map(bare).collect()));
+    }
+    children
+}
+
+/// All semijoins that can be made together: of each child one, and none by what is read by its own values.
+fn all(statement: &Statement) -> Arc<[usize]> {
+    let mut by: BTreeMap<usize, usize> = BTreeMap::new();
+    for (number, semijoin) in statement.semijoins.iter().enumerate() {
+        let partner = |child: usize| by.get(&child).map(|number| statement.semijoins[*number].partner);
+        let is_before =
+            std::iter::successors(Some(semijoin.partner), |child| partner(*child)).any(|n| n == semijoin.child);
+        if !is_before && !by.contains_key(&semijoin.child) {
+            by.insert(semijoin.child, number);
+        }
+    }
+    by.into_values().collect()
+}
+
+/// What became of it.
+pub enum Went {
+    /// It was answered; its tag.
+    Done(String),
+    /// Home is to answer, of these semijoins' children only what meets their partners.
+    Home(Arc<[usize]>),
+}
+
+impl Went {
+    fn home() -> Self {
+        Went::Home([].into())
     }
 }
 
 /// How a query goes that could have all of its rows come home.
 pub enum OtherWay<'p> {
+    /// Home gets only what meets other rows, which are read before: by which of the statement's semijoins.
+    Semijoined(&'p Statement, Arc<[usize]>),
     /// Some tables' rows go to the nodes of others: which of its ways it is.
     Sent(usize, &'p InTurn),
     Shuffled(&'p Statement, &'p Shuffle),

@@ -17,10 +17,12 @@ use crate::router::described::PartColumns;
 const KNOWN: Duration = Duration::from_secs(60);
 
 /// How a query is answered that nodes can't answer for the rows that they have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Home gets all rows.
     Home,
+    /// Home gets the rows that meet others', which are read before: by which of the plan's semijoins.
+    Semijoined(Arc<[usize]>),
     /// The nodes of some tables get the others' rows: by which of the plan's ways.
     Sent(usize),
     /// Nodes get rows by what they are joined by.
@@ -35,6 +37,7 @@ pub struct May {
     pub alone: bool,
     pub send: bool,
     pub shuffle: bool,
+    pub semijoin: bool,
 }
 
 /// What is known of the ways of a statement that was compiled.
@@ -51,7 +54,7 @@ pub struct Ways {
 impl Ways {
     /// What was chosen, if that is not long ago.
     pub fn chosen(&self, may: May) -> Option<Way> {
-        let chosen = self.chosen.lock().get(&may).copied();
+        let chosen = self.chosen.lock().get(&may).cloned();
         chosen.filter(|(_, at)| at.elapsed() < KNOWN).map(|(way, _)| way)
     }
 
@@ -71,6 +74,7 @@ pub fn len(plan: &Planned) -> usize {
     let Planned::Query { tree: Ok(Finish::Statement(statement)), .. } = plan else { return 0 };
     let sent = statement.ways.iter().flat_map(|way| &way.turns).map(|turn| &turn.text);
     let shuffle = statement.shuffle.iter().flat_map(|shuffle| shuffle.parts.iter().chain([&shuffle.text]));
-    let texts = sent.chain(shuffle).flat_map(plan::Text::pieces);
+    let semijoins = statement.semijoins.iter().map(|semijoin| &semijoin.text);
+    let texts = sent.chain(shuffle).chain(semijoins).flat_map(plan::Text::pieces);
     texts.map(|piece| if let Piece::Sql(sql) = piece { sql.len() } else { 0 }).sum()
 }

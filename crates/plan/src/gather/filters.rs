@@ -15,6 +15,7 @@ use wire::type_oid;
 
 use crate::classes::Var;
 use crate::levels::{Analysis, Use};
+use crate::scope::Scope;
 use crate::{keys, needs, pull, views};
 
 /// By the place where a table is named: what its rows must pass.
@@ -170,12 +171,7 @@ impl Levels<'_, '_, '_> {
         let Some(NodeEnum::SubLink(s)) = &condition.node else { return };
         let body = s.subselect.as_deref().and_then(|q| q.node.as_ref());
         let (Some(NodeEnum::SelectStmt(body)), Some(scope)) = (body, self.a.scopes.get(&level)) else { return };
-        let equal = s.sub_link_type == ast::SubLinkType::AnySublink as i32 && self.a.is_equality(&s.oper_name);
-        // Of this very level: others' rows need not pass what stands here.
-        let own = |test: &&Node| {
-            names::column(test).and_then(|parts| scope.place(&parts)).is_some_and(|(hops, ..)| hops == 0)
-        };
-        let column = s.testexpr.as_deref().filter(|_| equal).filter(own).and_then(|test| self.a.var(test, scope));
+        let column = listed_column(self.a, s, scope);
         let inside = self.a.by_node.get(&std::ptr::from_ref(body.as_ref()));
         if let (Some(column), Some(inside)) = (column, inside)
             && self.is_steady(body, *inside)
@@ -282,6 +278,14 @@ impl Levels<'_, '_, '_> {
         walk::walk_mut(&mut own, &mut Rename(named));
         Some(own)
     }
+}
+
+/// Of `x IN (SELECT …)` the column, if it is one of this very level: others' rows need not pass what stands here.
+pub(super) fn listed_column(a: &Analysis, s: &ast::SubLink, scope: &Scope) -> Option<Var> {
+    let equal = s.sub_link_type == ast::SubLinkType::AnySublink as i32 && a.is_equality(&s.oper_name);
+    let own =
+        |test: &&Node| names::column(test).and_then(|parts| scope.place(&parts)).is_some_and(|(hops, ..)| hops == 0);
+    scope.resolve(&names::column(s.testexpr.as_deref().filter(|_| equal).filter(own)?)?)
 }
 
 /// The conditions that all hold where `node` does.
@@ -396,8 +400,11 @@ impl Test<'_, '_> {
         }
     }
 
-    /// A column of a type whose comparisons are PostgreSQL's own and never fail.
+    /// A column of a type whose comparisons are PostgreSQL's own and never fail, or what is computed of one as safely.
     fn is_compared(&self, node: &Node) -> bool {
+        if let Some(column) = self.computed(node) {
+            return self.is_compared(column);
+        }
         use type_oid::*;
         let known = |of: u32| {
             is_integer(of)
@@ -416,7 +423,38 @@ impl Test<'_, '_> {
             let column = &self.of.relation.columns[c];
             type_oid::is_text(column.type_oid) && column.collation_deterministic
         };
-        self.is_compared(node) && (self.column)(node).is_some_and(text)
+        match self.computed(node) {
+            Some(column) => !self.is_number(node) && self.is_text(column),
+            None => self.is_compared(node) && (self.column)(node).is_some_and(text),
+        }
+    }
+
+    /// The string column of which PostgreSQL's own function computes what is here: it fails for no value.
+    fn computed<'n>(&self, node: &'n Node) -> Option<&'n Node> {
+        let Some(NodeEnum::FuncCall(call)) = &node.node else { return None };
+        let integer = |n: &Node| match &n.node {
+            Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. })) => Some(i.ival),
+            _ => None,
+        };
+        let (column, rest) = call.args.split_first()?;
+        let rest: Vec<i32> = rest.iter().map(integer).collect::<Option<_>>()?;
+        let known = match (names::qualified(&call.funcname), &rest[..]) {
+            ((None | Some("pg_catalog"), name), rest) => match (name, rest) {
+                ("lower" | "upper" | "length" | "char_length", []) | ("left" | "right", [_]) => true,
+                ("substring" | "substr", [_]) => true,
+                ("substring" | "substr", [_, length]) => *length >= 0,
+                _ => false,
+            },
+            _ => false,
+        };
+        let of = self.of.relation.columns[(self.column)(column)?].type_oid;
+        let plain = call.over.is_none() && call.agg_filter.is_none() && !call.agg_star && !call.func_variadic;
+        let own = self.a.cx.functions(&call.funcname).all(|f| !f.user_defined);
+        (known && plain && own && (type_oid::is_text(of) || of == type_oid::BPCHAR)).then_some(column)
+    }
+
+    fn is_number(&self, node: &Node) -> bool {
+        matches!(&node.node, Some(NodeEnum::FuncCall(call)) if names::last(&call.funcname).ends_with("length"))
     }
 }
 

@@ -67,13 +67,17 @@ pub fn of(
 
 /// What values are compared as: those of one kind that are equal are the same bytes while they travel, be it as text or in binary
 /// (`exec/src/carried.rs`).
-fn kind(column: &Column) -> Option<Oid> {
-    match column.type_oid {
+pub(super) fn kind(of: Oid) -> Option<Oid> {
+    match of {
         oid::INT2 | oid::INT4 | oid::INT8 => Some(oid::INT8),
-        oid::TEXT | oid::VARCHAR if column.collation_deterministic => Some(oid::TEXT),
+        oid::TEXT | oid::VARCHAR => Some(oid::TEXT),
         same @ (oid::UUID | oid::DATE | oid::TIMESTAMP | oid::TIMESTAMPTZ) => Some(same),
         _ => None,
     }
+}
+
+fn kind_of(column: &Column) -> Option<Oid> {
+    kind(column.type_oid).filter(|kind| *kind != oid::TEXT || column.collation_deterministic)
 }
 
 /// Columns that the query equates, one of each table that has such a one; those with the most tables first.
@@ -81,7 +85,7 @@ fn candidates(a: &Analysis, rows: &BTreeMap<usize, TableRows>) -> Vec<Vec<Option
     let columns: Vec<(usize, usize, Oid)> = rows
         .iter()
         .flat_map(|(n, rows)| {
-            rows.columns.iter().enumerate().map(move |(c, at)| (*n, c, kind(&rows.relation.columns[*at])))
+            rows.columns.iter().enumerate().map(move |(c, at)| (*n, c, kind_of(&rows.relation.columns[*at])))
         })
         .filter_map(|(n, c, kind)| Some((n, c, kind?)))
         .collect();

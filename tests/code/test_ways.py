@@ -1,5 +1,6 @@
-"""Queries of tables that are not colocated, by all ways: all rows come home, or those of all tables but the largest go to its nodes
-(`herd.broadcast`), or all go to nodes by what they are joined by (`herd.shuffle`). The same rows, types and errors as on one server."""
+"""Queries of tables that are not colocated, by all ways: all rows come home, or those that meet others which are read before
+(`herd.semijoin`), or those of all tables but the largest go to its nodes (`herd.broadcast`), or all go to nodes by what they are joined by
+(`herd.shuffle`). The same rows, types and errors as on one server."""
 
 import threading
 import time
@@ -123,6 +124,13 @@ AT_HOME = [
     "select (c.name, o.state), count(*) from customers c join orders o on o.c = c.c group by 1 order by 1",
     "select array_agg(l.price order by l.n) from lines l join orders o on o.o = l.n",
 ]
+# Conditions on what is computed of a column are asked of the nodes.
+ANY_WAY += [
+    "select o.o, c.name from orders o join customers c using (c) where lower(c.name) = 'name 3' and upper(left(c.name, 4)) = 'name' order by 1",
+    "select o.o, c.name from orders o join customers c using (c) where substring(o.state from 1 for 2) in ('ne', 'x') and length(c.name) between 6 and 6 order by 1",
+    "select o.o, c.name from orders o join customers c using (c) where substr(c.name, -2, 8) like 'name%' and length(o.state) <> 4 and left(c.name, -2) = 'name' order by 1",
+    "select count(*) from orders o join customers c using (c) where char_length(o.state) = 1 or lower(c.name) > 'name 5'",
+]
 # What goes to all nodes is not read a second time where answers are put together.
 ANY_WAY += [
     "select count(*) from items where kind not in (select c.region from customers c join orders o on o.c = c.c where c.region < 3)",
@@ -133,12 +141,15 @@ ANY_WAY += [
     "select x.region, y.region, x.n, y.n from (select c.region, sum(r.region) n from orders o join customers c using (c) join regions r on r.region = c.region group by 1) x "
     "join (select c.region, count(*) n from orders o join customers c using (c) join regions r on r.region = o.o % 4 group by 1) y on x.region = y.region order by 1",
 ]
-# `herd.broadcast` and `herd.shuffle`.
-WAYS = {"home": ("off", "off"), "broadcast": ("on", "off"), "shuffle": ("off", "on"), "auto": ("auto", "auto"), "all": ("on", "on")}
+# `herd.broadcast`, `herd.shuffle` and `herd.semijoin`.
+WAYS = {
+    "home": ("off", "off", "off"), "broadcast": ("on", "off", "off"), "shuffle": ("off", "on", "off"), "semijoin": ("off", "off", "on"),
+    "auto": ("auto", "auto", "auto"), "all": ("on", "on", "on"),
+}
 
 
 def go(connection, way: str) -> None:
-    for name, value in zip(("broadcast", "shuffle"), WAYS[way], strict=True):
+    for name, value in zip(("broadcast", "shuffle", "semijoin"), WAYS[way], strict=True):
         connection.execute(f"set herd.{name} = {value}")
 
 
@@ -181,7 +192,7 @@ def test_same_rows(both, query, way):
     assert answer(many, query) == expected
 
 
-@pytest.mark.parametrize("way", ["home", "shuffle", "auto"])
+@pytest.mark.parametrize("way", ["home", "shuffle", "semijoin", "auto"])
 @pytest.mark.parametrize("query", AT_HOME)
 def test_same_rows_at_home(both, query, way):
     test_same_rows(both, query, way)
@@ -213,6 +224,44 @@ def test_shuffle_is_explained(both, query, herd_many):
     assert " move to home" in how(many, query)
 
 
+# Rows of some table come home only if they meet others'; of the last ones none may be left behind.
+SEMIJOINED = [
+    "select c.name, o.o from orders o join customers c on c.c = o.c where c.region = 2 order by 2, 1",
+    "select o.o, l.n, c.name from orders o join lines l on l.n = o.o join customers c using (c) where c.name = 'name 3' order by 2",
+    "select o.o from orders o where exists (select from customers c where c.c = o.c and c.region = o.o % 5) order by 1",
+    "select o.o from orders o where o.c in (select c.c from customers c where c.region = 2) order by 1",
+    "select o.o from orders o where o.c in (select c.c from customers c order by c.since desc limit 7) order by 1",
+    "select o.o from orders o where o.c = 41 and o.c in (select c.c from customers c order by c.since limit 7) order by 1",
+    "select o.o, (select max(c.name) from customers c where c.c = o.c) from orders o where o.o < 30 order by 1",
+    "select o.o, x.n from orders o left join lateral (select count(*) n from lines l where l.n = o.c and l.o = o.o + 1) x on true where o.o < 50 order by 1",
+    "select c.since::date, count(*) from customers c join orders o on o.at = c.since::date and o.c = c.c group by 1 order by 1",
+    "select i.kind, s.id from items i join lines l using (item) join strict s on s.c = l.n where s.m = 2 order by 2",
+    "select o.o, c.name from orders o left join customers c on c.c = o.c and c.region = 1 where o.o < 60 order by 1",
+    "select a.name, o.o from (select * from customers order by since limit 5) a join orders o using (c) order by 2",
+    "select o.o from (select * from orders order by total, o limit 20) o join customers c on c.c = o.c where c.region = 2 order by 1",
+    "select i.item from items i where i.item in (select l.item from lines l where l.n in (select s.c from strict s where s.m = 2) and l.quantity >= "
+    "(select avg(o.total) / 100 from orders o where o.c = l.n and o.o > l.o)) order by 1",
+]
+NOT_SEMIJOINED = [
+    "select a.c, a.n from (select c, count(*) n from orders group by c) a join customers using (c) where region = 1 order by 1",
+    "select o.o from orders o where o.c in (select max(c.c) from customers c group by c.region) order by 1",
+    "select a.name, b.item from customers a full join items b on b.item = a.name order by 1, 2",
+    "select c.name from customers c where c.c not in (select o.c from orders o where o.o < 30) order by c.c",
+    "select c.name, c.c not in (select o.c from orders o where o.o < 30 and o.c is not null) from customers c order by c.c",
+    "select c.c from customers c left join items i on c.c in (select o.c from orders o where o.o < 20) and i.item = c.name order by 1",
+    "select c.c, o.o from customers c left join orders o on o.c is null and o.o < 100 and c.c in (select n from lines where quantity = 3) order by 1, 2",
+]
+
+
+@pytest.mark.parametrize("way", ["semijoin", "all", "home"])
+@pytest.mark.parametrize("query", SEMIJOINED + NOT_SEMIJOINED)
+def test_rows_that_meet_others(both, query, way, herd_many):
+    test_same_rows(both, query, way)
+    if way == "semijoin" and herd_many.nodes > 1 and query in SEMIJOINED:
+        said = [line.strip() for (line,) in both[1].execute(f"explain {query}").fetchall()]
+        assert any(line.startswith("Semijoin: of ") for line in said), said
+
+
 PARAMETERS = [
     ("select c.name, o.o from orders o join customers c using (c) where c.region = %s and o.at < %s and o.o > %s order by 2", (2, "2024-02-10", 20)),
     ("select count(*) from orders o join customers c using (c) where c.name = any (%s) and o.total > %s", (["name 1", "name 2"], "20.5")),
@@ -221,7 +270,7 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+@pytest.mark.parametrize("way", ["broadcast", "shuffle", "semijoin"])
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize(("query", "parameters"), PARAMETERS)
 def test_parameters(both, query, parameters, binary, way):
@@ -233,7 +282,7 @@ def test_parameters(both, query, parameters, binary, way):
 
 @pytest.mark.parametrize("begin", ["begin", "begin isolation level repeatable read", "begin isolation level serializable"])
 @pytest.mark.parametrize("snapshot", ["repeatable", "on", "off"])
-@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+@pytest.mark.parametrize("way", ["broadcast", "shuffle", "semijoin"])
 def test_what_the_transaction_has_written_is_seen(both, begin, snapshot, way):
     plain, many = both
     go(many, way)
@@ -251,7 +300,7 @@ def test_what_the_transaction_has_written_is_seen(both, begin, snapshot, way):
     assert seen[0] == seen[1] and seen[0][2]
 
 
-@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+@pytest.mark.parametrize("way", ["broadcast", "shuffle", "semijoin"])
 def test_nothing_is_left_of_what_planners_were_told(both, herd_many, way):
     plain, many = both
     go(many, way)
@@ -266,7 +315,7 @@ def test_nothing_is_left_of_what_planners_were_told(both, herd_many, way):
             assert direct.execute("select count(*) from pg_stat_activity where state like 'idle in transaction%'").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("way", ["broadcast", "home", "shuffle"])
+@pytest.mark.parametrize("way", ["broadcast", "home", "shuffle", "semijoin"])
 def test_one_state_of_a_table_that_is_read_twice(both, herd, way):
     """While others change it: what a subquery adds up is what the query around it does."""
     query = "select sum(total) - (select sum(total) from orders), (select count(*) from orders) - count(*) from orders"
@@ -386,7 +435,7 @@ def test_many_at_once(both, herd):
     assert failures == []
 
 
-@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+@pytest.mark.parametrize("way", ["broadcast", "shuffle", "semijoin"])
 def test_into_a_table_and_out_by_copy(both, way):
     plain, many = both
     go(many, way)
@@ -405,7 +454,7 @@ def test_into_a_table_and_out_by_copy(both, way):
     assert copied[0] == copied[1]
 
 
-@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+@pytest.mark.parametrize("way", ["broadcast", "shuffle", "semijoin"])
 def test_who_may_not_read_a_table_is_told(both, herd, way):
     _, many = both
     many.execute("drop role if exists bc_reader")
@@ -429,7 +478,7 @@ def test_who_may_not_read_a_table_is_told(both, herd, way):
         many.execute("drop role bc_reader")
 
 
-@pytest.mark.parametrize("setting", ["herd.broadcast", "herd.shuffle"])
+@pytest.mark.parametrize("setting", ["herd.broadcast", "herd.shuffle", "herd.semijoin"])
 def test_setting(both, setting):
     _, many = both
     many.execute(f"set {setting} = on")
