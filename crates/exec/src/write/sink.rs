@@ -2,6 +2,7 @@
 
 mod end;
 mod filled;
+mod returned;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use crate::work::rows::{self, Reply};
 use crate::write::bulk::{self, Held, HeldSql, Stream};
 use crate::write::copy_lines::CopyLines;
 use filled::Filled;
+use returned::Returned;
 
 /// How rows go into the table.
 pub enum SinkKind {
@@ -96,7 +98,7 @@ pub struct Sink {
     batches: Vec<Arrays>,
     kind: SinkKind,
     result_formats: Vec<i16>,
-    returned: KeptRows,
+    returned: Returned,
     /// Rows counted by nodes so far (INSERT).
     count: u64,
     /// A node was sent an INSERT.
@@ -189,7 +191,7 @@ impl Sink {
             batches: vec![],
             kind,
             result_formats: result_formats.to_vec(),
-            returned: KeptRows::new(work.memory),
+            returned: Returned::none(KeptRows::new(work.memory)),
             count: 0,
             inserted: false,
             home,
@@ -494,7 +496,10 @@ impl Sink {
                 copy_line(&all, &mut line);
                 self.send(lanes, &line).await
             }
-            SinkKind::Insert(_) => {
+            SinkKind::Insert(insert) => {
+                if insert.returning && lanes.len() == 1 {
+                    self.returned.sent(lanes.start);
+                }
                 for i in lanes {
                     self.batches[i].push(&all)?;
                     if self.batches[i].rows >= STATEMENT_ROWS || self.batches[i].bytes() > STATEMENT_BYTES {
@@ -546,7 +551,7 @@ impl Sink {
         let mut kept = Ok(());
         loop {
             match rows::next(&mut p.lane).await? {
-                Reply::Row(frame) if returning && counts && kept.is_ok() => kept = self.returned.push(frame.raw),
+                Reply::Row(frame) if returning && counts && kept.is_ok() => kept = self.returned.push(i, frame.raw),
                 Reply::Complete(tag) if counts => self.count += backend::rows_of_tag(&tag),
                 Reply::Done => return kept,
                 _ => {}

@@ -3,10 +3,10 @@
 
 use wire::{put, sqlstate};
 
+use super::returned::Returned;
 use super::{Batches, Sink, SinkKind};
 use crate::client::{Answer, Client, Nobody, tell_said};
 use crate::error::{ExecError, Result};
-use crate::kept_rows::KeptRows;
 use crate::work::Work;
 use crate::work::copy_lane::{end_copy, push};
 use crate::write::bulk::Tally;
@@ -18,7 +18,7 @@ const GIVEN_UP: &str = "the statement was given up";
 
 impl Sink {
     /// Ends the stream; the rows counted and those of RETURNING. The lanes go back to the transaction.
-    pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, KeptRows)> {
+    pub async fn finish<C: Client>(mut self, work: &mut Work<'_, C>) -> Result<(u64, Returned)> {
         let ended = self.end(work.client).await;
         self.tell_sequences(work);
         self.tell_said(&mut |said| work.client.tell(said));
@@ -78,7 +78,7 @@ impl Sink {
                     held.abort(&mut self.lanes).await;
                 }
                 self.count = ended?;
-                self.returned = held.returned();
+                self.returned = Returned::none(held.returned());
                 return Ok(());
             }
         }
