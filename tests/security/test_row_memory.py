@@ -253,3 +253,27 @@ def test_cursors_without_rows_are_counted(made):
         assert _taken(made) - before > 1_000_000
         c.execute("discard all")
     _given_back(made)
+
+
+@pytest.mark.parametrize("temporary", [False, True])
+@pytest.mark.parametrize("conflict", ["", " on conflict (id) do update set v = excluded.v", " on conflict do nothing returning id"])
+def test_too_many_rows_for_an_insert_end_the_transaction_alone(made, temporary, conflict):
+    with made.server.connect() as boss:
+        boss.execute("truncate wide")
+        boss.execute("create table if not exists source (id int, v text)")
+        boss.execute("truncate source")
+        boss.execute("insert into source select g, repeat('y', 1000) || g from generate_series(1, 60000) g")
+    with made.server.connect() as client:
+        if temporary:
+            client.execute("create temporary table z (i int)")
+        client.execute("begin")
+        client.execute("select 1 from wide where id = 1 for update")
+        with pytest.raises(psycopg.Error) as e:
+            client.execute(f"insert into wide select id, v from source{conflict}")
+        assert e.value.sqlstate == "53200", e.value
+        assert not client.broken
+        client.execute("rollback")
+        assert client.execute("select count(*) from wide").fetchone() == (0,)
+        if temporary:
+            assert client.execute("select count(*) from z").fetchone() == (0,)
+    _given_back(made)

@@ -34,6 +34,11 @@ impl Pin {
         matches!(self, Pin::Free)
     }
 
+    /// There is one, wherever it is now.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Pin::Here(_) | Pin::Away(_))
+    }
+
     /// The pinned connection, unless a transaction has it or there is none.
     pub fn here(&mut self) -> Option<&mut Lane> {
         match self {

@@ -69,6 +69,8 @@ pub struct Capture<'c> {
     client: &'c mut dyn Asker<'c>,
     /// Its connections are the client's transaction's, and stay so when the rows are read: a cancel may reach them.
     in_transaction: bool,
+    /// One of its connections has what the session keeps there: it is read to its end, whatever the consumer says.
+    to_the_end: bool,
     /// An error of the consumer, kept because the producer only sees that its client is gone.
     failure: Option<ExecError>,
 }
@@ -76,12 +78,17 @@ pub struct Capture<'c> {
 impl<'c> Capture<'c> {
     /// Outside of a transaction; `client` hears notices and may cancel.
     pub fn new<C: Client + 'c>(rows: Rows<'c>, client: &'c mut C) -> Self {
-        Capture { out: BytesMut::new(), rows, client, in_transaction: false, failure: None }
+        Capture { out: BytesMut::new(), rows, client, in_transaction: false, to_the_end: false, failure: None }
     }
 
     /// The same inside a transaction, if it is `active`.
     pub fn within<C: Client + 'c>(active: bool, rows: Rows<'c>, client: &'c mut C) -> Self {
         Capture { in_transaction: active, ..Capture::new(rows, client) }
+    }
+
+    /// The same on a connection that the session is bound to, if it `is_pinned`.
+    pub fn of_session(self, is_pinned: bool) -> Self {
+        Capture { to_the_end: is_pinned, ..self }
     }
 
     async fn relieve_client(&mut self) -> Result<()> {
@@ -122,6 +129,7 @@ impl<'c> Client for Capture<'c> {
     async fn flush(&mut self) -> Result<()> {
         while let Some(f) = frame::take(&mut self.out, frame::NODE_MAX)? {
             match f.tag() {
+                b'D' if self.failure.is_some() => {}
                 b'D' => {
                     let values = backend::parse_data_row(f.body())?;
                     let taken = match &mut self.rows {
@@ -130,6 +138,9 @@ impl<'c> Client for Capture<'c> {
                     };
                     if let Err(e) = taken {
                         self.failure = Some(e);
+                        if self.to_the_end {
+                            continue;
+                        }
                         return Err(ExecError::lost("the rows' consumer failed"));
                     }
                     if let Rows::Sink(sink) = &mut self.rows {

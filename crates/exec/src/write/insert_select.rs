@@ -206,7 +206,8 @@ impl<C: Client> Work<'_, C> {
 
     /// Runs a read in the transaction there is; its rows go to the consumer.
     pub async fn read_into<'a>(&'a mut self, source: &Compiled, request: &Request<'_>, rows: Rows<'a>) -> Result<()> {
-        let mut capture = Capture::within(self.transaction.is_active(), rows, self.client);
+        let is_pinned = self.pin.is_held();
+        let mut capture = Capture::within(self.transaction.is_active(), rows, self.client).of_session(is_pinned);
         let mut reader = caught!(self, &mut capture);
         let read = reader.read(source, request).await.map(|_| ());
         capture.end(read).await
@@ -214,7 +215,8 @@ impl<C: Client> Work<'_, C> {
 
     /// As [`read_into`](Self::read_into), of a write that returns rows: all of it in one transaction.
     pub async fn write_into<'a>(&'a mut self, write: &Compiled, request: &Request<'_>, rows: Rows<'a>) -> Result<()> {
-        let mut capture = Capture::new(rows, self.client);
+        let is_pinned = self.pin.is_held();
+        let mut capture = Capture::new(rows, self.client).of_session(is_pinned);
         let mut writer = caught!(self, &mut capture);
         let written = Box::pin(writer.run_alone(write, request, None)).await;
         let written = written.and_then(|done| if done.stale { Err(ExecError::Stale) } else { Ok(()) });
