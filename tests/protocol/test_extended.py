@@ -19,6 +19,13 @@ def suspended(sql, change, *values, portal="p", between=b""):
     return opened + between + parse(change, "change") + bind(portal="c", statement="change") + execute("c") + sync()
 
 
+def FAILED(sql, *values):
+    """A portal of which rows are left when its transaction fails, and is rolled back to a savepoint."""
+    more = execute("p", rows_max=1) + sync()
+    opened = query("begin") + parse(sql) + bind(*values, portal="p") + execute("p", rows_max=2) + sync() + query("savepoint a")
+    return opened + more + query("select 1/0") + more + query("rollback to a") + more + query("rollback")
+
+
 # name → (frames, number of Syncs and Queries in them)
 SCRIPTS = {
     "constant": (extended("select 1") + sync(), 1),
@@ -78,6 +85,9 @@ SCRIPTS = {
     "row limit and Flush, named": (parse(ALL, "s") + bind(portal="p", statement="s") + flush() + execute("p", rows_max=1) + flush() + sync(), 1),
     "row limit and Flush of EXPLAIN": (parse("explain (costs off) select 1 from generate_series(1, 5) g where g > 1") + bind() + execute(rows_max=1) + flush() + execute() + sync(), 1),
     "row limit and Flush of SHOW": (parse("show work_mem") + bind() + execute(rows_max=1) + flush() + execute() + sync(), 1),
+    "row limit in a failed transaction": (FAILED(ALL), 9),
+    "row limit by key in a failed transaction": (FAILED("select id, t from proto where id in ($1, 7, 7)", "7"), 9),
+    "row limit of a local table in a failed transaction": (FAILED("select g from generate_series(1, 9) g"), 9),
     "row limit and TRUNCATE": (suspended(ALL, "truncate proto"), 1),
     "row limit and TRUNCATE, without a name": (suspended(ALL, "truncate proto", portal=""), 1),
     "row limit by key and TRUNCATE": (suspended(BY_KEY, "truncate proto", "7"), 1),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::sqlstate;
 
-use exec::ExecError;
+use exec::{Bound, ExecError};
 
 use crate::session::{Result, Session};
 
@@ -57,6 +57,9 @@ impl Retry {
     }
 }
 
+/// The schema of partitions.
+const SHARDS: &str = "herd_shards";
+
 impl Session {
     /// To be called before a statement that begins now.
     pub fn retry(&mut self) -> Retry {
@@ -82,12 +85,12 @@ impl Session {
 
     /// The statement failed so. If that is no wonder, all of it is undone, the session has the catalog as it is now, and
     /// the statement is to be planned by that. Otherwise the error.
-    pub async fn begin_anew(&mut self, e: ExecError, retry: &mut Retry, sql: &str) -> Result<()> {
-        let may = is_stale(&e) && self.io.take_back(retry.before) && !self.io.has_left();
+    pub async fn begin_anew(&mut self, e: ExecError, retry: &mut Retry, written: Written<'_>) -> Result<()> {
+        let may = is_stale(&e) && !(names_partition(&e) && written.names_partition()) && self.io.take_back(retry.before) && !self.io.has_left();
         // In the middle of a transaction only on nodes that had no part in it.
         let undone = may && (retry.fresh || retry.first || self.undo_on_new_nodes(retry).await);
         if !undone || !self.moved_since(&e, retry).await {
-            return Err(shown(e, sql));
+            return Err(shown(e, written));
         }
         match (retry.fresh, retry.first) {
             (true, _) => self.finish_implicit(true).await?,
@@ -197,12 +200,26 @@ fn is_stale(e: &ExecError) -> bool {
         ) && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
 }
 
+/// What a client has written: a statement, and its parameters' values.
+#[derive(Clone, Copy)]
+pub struct Written<'w> {
+    pub sql: &'w str,
+    pub bound: Option<&'w Bound>,
+}
+
+impl Written<'_> {
+    fn names_partition(&self) -> bool {
+        let names = |bytes: &[u8]| bytes.windows(SHARDS.len()).any(|w| w == SHARDS.as_bytes());
+        self.sql.contains(SHARDS) || self.bound.iter().flat_map(|b| b.values.iter().flatten()).any(|v| names(v))
+    }
+}
+
 /// A name that the client did not write is nothing to show.
-pub fn shown(e: ExecError, sql: &str) -> ExecError {
-    if names_partition(&e) && !sql.contains("herd_shards") { ExecError::Stale } else { e }
+pub fn shown(e: ExecError, written: Written<'_>) -> ExecError {
+    if names_partition(&e) && !written.names_partition() { ExecError::Stale } else { e }
 }
 
 /// A partition it was planned for has another name by now, or is gone.
 fn names_partition(e: &ExecError) -> bool {
-    e.to_fields().misses_relation_in("herd_shards")
+    e.to_fields().misses_relation_in(SHARDS)
 }

@@ -15,7 +15,7 @@ use sql::NodeEnum;
 use sql::ast;
 use wire::backend::Field;
 
-use crate::anew::shown;
+use crate::anew::{Written, shown};
 use crate::prepared::{Portal, PortalState};
 use crate::session::{Result, Session};
 
@@ -186,7 +186,7 @@ impl Session {
             }
             _ => {
                 let cursor = self.spread_cursor(d.options, node, &tree, &compiled, &request).await;
-                let cursor = cursor.map_err(|e| shown(e, sql))?;
+                let cursor = cursor.map_err(|e| shown(e, Written { sql, bound }))?;
                 if compiled.plan.whole().local {
                     self.work().same_kinds().await?;
                 }
@@ -219,7 +219,7 @@ impl Session {
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         if let Some(look) = compiled.looks().alone(node) {
-            self.on_node(node, &look, false).await.map_err(|e| shown(e, sql))?;
+            self.on_node(node, &look, false).await.map_err(|e| shown(e, Written { sql, bound }))?;
         }
         let whole = Compiled::new(plan::Planned::home(true), sql, self.context, None);
         match bound {

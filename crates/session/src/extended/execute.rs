@@ -10,10 +10,15 @@ use wire::sqlstate;
 use crate::held::Held;
 use crate::prepared::{Parsed, Portal, PortalState};
 use crate::session::{Result, Session};
+use crate::simple::in_failed_transaction;
 use crate::statement::Tried;
 
 impl Session {
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<()> {
+        if self.transaction.has_failed() && self.portals.get(name).is_some_and(|portal| portal.state.is_some()) {
+            // It stays where it is: a savepoint may be a way back to it.
+            return Err(in_failed_transaction());
+        }
         let Some(mut portal) = self.portals.remove(name) else {
             return Err(ExecError::sql(sqlstate::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist")));
         };

@@ -8,6 +8,7 @@ use exec::{ExecError, Forwarded};
 use sql::NodeEnum;
 use sql::ast;
 
+use crate::anew::Written;
 use crate::metrics::CountedAs;
 use crate::pg_temp::Made;
 use crate::session::{Result, Session};
@@ -24,7 +25,7 @@ impl Session {
                 Ok(_) => ExecError::Stale,
                 Err(e) => e,
             };
-            if let Err(e) = self.begin_anew(e, &mut retry, sql).await {
+            if let Err(e) = self.begin_anew(e, &mut retry, Written { sql, bound: None }).await {
                 break Err(e);
             }
         };

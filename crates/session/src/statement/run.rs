@@ -7,7 +7,7 @@ use wire::sqlstate;
 
 use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 
-use crate::anew::Retry;
+use crate::anew::{Retry, Written};
 use crate::metrics::CountedAs;
 use crate::session::{Result, Session};
 
@@ -89,7 +89,7 @@ impl Session {
                 tries += 1;
                 self.finish_implicit(true).await?;
                 self.io.begin();
-            } else if let Err(e) = Box::pin(self.begin_anew(e, &mut retry, sql)).await {
+            } else if let Err(e) = Box::pin(self.begin_anew(e, &mut retry, Written { sql, bound: request.bound })).await {
                 break Err(e);
             } else {
                 again = Some(Box::pin(self.planned_again(&request)).await?);
