@@ -77,6 +77,36 @@ def _round(cluster, flag, table: str, read: bool) -> bool:
         changer.kill()
 
 
+@pytest.mark.parametrize("change", ["drop schema ended cascade", "update ended.t set n = n + 1"])
+def test_what_another_router_has_ended_is_done(cluster, tmp_path, change):
+    """The router that decided finds nothing prepared any more: it answers, keeps its connections, and what comes next sees all of it."""
+    tmp_path.chmod(0o777)
+    flag = tmp_path / "decided"
+    server = cluster.reader.server
+    server.run(
+        "drop schema if exists ended cascade", "create schema ended", "create table ended.t (k int primary key, n int)", "insert into ended.t select g, 0 from generate_series(1, 60) g",
+        "select create_distributed_table('ended.t', 'k', colocate_with => 'none')",
+    )
+    changer = cluster.router("decides").start(HERD_FAILPOINT=f"two_phase.decided:wait:{flag}")
+    with changer.server.connect() as connection:
+        connection.execute("create temporary table kept (i int)")
+        changing = threading.Thread(target=lambda: connection.execute(change))
+        changing.start()
+        try:
+            _until(flag.exists)
+            _until(lambda: not cluster.prepared())
+        finally:
+            flag.unlink(missing_ok=True)
+            changing.join(20)
+        assert connection.execute("select count(*) from kept").fetchone() == (0,)
+        if change.startswith("drop"):
+            connection.execute("create schema ended")
+            connection.execute("create table ended.t (k int)")
+        else:
+            assert connection.execute("select sum(n) from ended.t").fetchone() == (60,)
+    changer.kill()
+
+
 def _until(done, seconds_max: float = 20) -> None:
     deadline = time.monotonic() + seconds_max
     while not done():

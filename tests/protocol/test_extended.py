@@ -115,6 +115,18 @@ SCRIPTS = {
     "cursor from SQL as a portal": (
         query("begin") + query("declare c cursor for select id from proto order by id") + execute("c", 2) + sync() + query("commit"), 4,
     ),
+    "binary cursor from SQL as a portal": (
+        query("begin") + query("declare c binary cursor for select id, v from proto order by id") + describe("P", "c") + execute("c", 3) + execute("c", 2) + execute("c") + execute("c") + sync()
+        + query("fetch 1 from c") + query("commit") + execute("c") + sync(), 5,
+    ),
+    "cursor by key from SQL as a portal": (
+        query("begin") + query("declare c scroll cursor for select id, t from proto where id = 7") + describe("P", "c") + execute("c", 1) + execute("c", 1) + sync()
+        + query("fetch first from c") + execute("c") + sync() + query("select 1/0") + execute("c") + sync() + query("rollback"), 7,
+    ),
+    "cursor of home from SQL as a portal": (
+        query("begin") + query("declare c cursor with hold for select g, g::text from generate_series(1, 7) g") + query("commit") + execute("c", 3) + sync() + execute("c") + sync()
+        + close("P", "c") + sync() + execute("c") + sync() + query("close all"), 8,
+    ),
     "transaction by messages": (extended("begin") + sync() + extended(BY_KEY, "3") + sync() + extended("commit") + sync(), 3),
     "failed transaction": (
         query("begin") + extended("select 1 / 0") + sync() + extended(BY_KEY, "3") + sync() + extended("rollback") + sync(), 4,
@@ -139,7 +151,6 @@ SCRIPTS = {
 # What a herd does otherwise, and why. Strict: one that becomes the same must leave this list.
 DIFFERENT = {
     "error when run over all": "rows of other nodes come in another order before the error",
-    "cursor from SQL as a portal": "SQL cursors are not portals of the extended protocol yet",
     "row limit and Flush of EXPLAIN": "a row limit holds for queries; utility statements give all of their rows",
     "row limit and Flush of SHOW": "as of EXPLAIN",
     "failed transaction": "errors of folding constants come at Execute, not at Bind",

@@ -86,7 +86,10 @@ impl Session {
     /// The statement failed so. If that is no wonder, all of it is undone, the session has the catalog as it is now, and
     /// the statement is to be planned by that. Otherwise the error.
     pub async fn begin_anew(&mut self, e: ExecError, retry: &mut Retry, written: Written<'_>) -> Result<()> {
-        let may = is_stale(&e) && !(names_partition(&e) && written.names_partition()) && self.io.take_back(retry.before) && !self.io.has_left();
+        let may = is_stale(&e)
+            && !(names_partition(&e) && written.names_partition())
+            && self.io.take_back(retry.before)
+            && !self.io.has_left();
         // In the middle of a transaction only on nodes that had no part in it.
         let undone = may && (retry.fresh || retry.first || self.undo_on_new_nodes(retry).await);
         if !undone || !self.moved_since(&e, retry).await {

@@ -49,7 +49,9 @@ impl Session {
                         self.statements.remove(c.name);
                     }
                     b'P' => {
-                        self.portals.remove(c.name);
+                        if self.portals.remove(c.name).is_none() && self.cursors.contains_key(c.name) {
+                            self.close_as_portal(c.name).await?;
+                        }
                     }
                     other => {
                         return Err(ExecError::sql(

@@ -8,6 +8,8 @@
 //! The decider's transaction runs as the client's role, which may not write decisions: the function does, for whoever
 //! brings the name's token (`seal.rs`). The token goes as a parameter, where no other session of that role can see it.
 
+use std::time::{Duration, Instant};
+
 use catalog::NodeId;
 use pool::PoolError;
 use wire::sqlstate;
@@ -353,20 +355,49 @@ impl Transaction {
     /// COMMIT PREPARED or ROLLBACK PREPARED where something is prepared, at once. What fails is left to recovery.
     async fn end_prepared(&mut self, gid: &Gid, verb: &str) {
         let mut prepared: Vec<_> = self.participants.iter_mut().filter(|p| p.prepared).collect();
+        let end = |node| format!("{verb} PREPARED '{}'", gid.participant(node));
         for (i, p) in prepared.iter_mut().enumerate() {
-            p.lane.put_query(&format!("{verb} PREPARED '{}'", gid.participant(p.lane.node)));
+            p.lane.put_query(&end(p.lane.node));
             let _ = p.lane.conn.flush().await;
             if i == 0 {
                 failpoint::reached("two_phase.end_sent").await;
             }
         }
         for p in prepared {
-            if p.lane.finish().await.is_err() {
+            let end = end(p.lane.node);
+            if ended(&mut p.lane, &end).await.is_err() {
                 p.lane.conn.mark_broken();
             }
         }
     }
 }
+
+/// How long recovery may take to end what it has begun to end.
+const RECOVERY_MAX: Duration = Duration::from_secs(10);
+const RECOVERY_PAUSE: Duration = Duration::from_millis(2);
+
+/// What was prepared there has ended, whoever has ended it: recovery may have been faster, and not be done yet. As PostgreSQL forgets the name
+/// before it tells others of what has changed, and gives locks free last (`FinishPreparedTransaction` in twophase.c), that is waited for.
+async fn ended(lane: &mut Lane, end: &str) -> Result<(), PoolError> {
+    let begun = Instant::now();
+    let mut done = lane.finish().await.map(drop);
+    while let Err(PoolError::Server(e)) = &done
+        && begun.elapsed() < RECOVERY_MAX
+    {
+        done = match e.code() {
+            sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE => lane.run(end).await.map(drop),
+            sqlstate::UNDEFINED_OBJECT if lane.rows(BEING_ENDED).await?.is_empty() => return Ok(()),
+            sqlstate::UNDEFINED_OBJECT => done,
+            _ => return done,
+        };
+        tokio::time::sleep(RECOVERY_PAUSE).await;
+    }
+    done
+}
+
+/// Prepared transactions that have no name any more, and their locks still.
+const BEING_ENDED: &str = "SELECT FROM pg_catalog.pg_locks l WHERE l.pid IS NULL AND l.locktype OPERATOR(pg_catalog.=) 'transactionid' \
+     AND NOT EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p WHERE p.transaction OPERATOR(pg_catalog.=) l.transactionid)";
 
 /// The decision is on disk, and on a synchronous standby where there is one, before anybody follows it: COMMIT PREPARED
 /// always flushes (`RecordTransactionCommitPrepared` in twophase.c), a COMMIT only if `synchronous_commit` says so. The

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use exec::{ExecError, Forwarded, Scroll, To};
 use plan::kind::Joins;
+use sql::{NodeEnum, ast};
 use wire::backend;
 use wire::sqlstate;
 
@@ -20,6 +21,12 @@ impl Session {
             return Err(in_failed_transaction());
         }
         let Some(mut portal) = self.portals.remove(name) else {
+            if self.cursors.contains_key(name) {
+                let done = self.execute_cursor(name, rows_max).await?;
+                self.batch = self.transaction.is_active();
+                self.tell_end(&done);
+                return Ok(());
+            }
             return Err(ExecError::sql(sqlstate::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist")));
         };
         self.shown.begin(&portal.prepared.sql);
@@ -47,12 +54,48 @@ impl Session {
         let done = result?;
         // What follows up to Sync shares a block with it, as in PostgreSQL (start_xact_command in postgres.c).
         self.batch = self.transaction.is_active();
-        if done.suspended {
-            backend::portal_suspended(self.out());
-        } else {
-            self.complete(&done);
-        }
+        self.tell_end(&done);
         Ok(())
+    }
+
+    fn tell_end(&mut self, done: &Forwarded) {
+        match done.suspended {
+            true => backend::portal_suspended(self.out()),
+            false => self.complete(done),
+        }
+    }
+
+    /// A cursor of SQL is a portal, too.
+    async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<Forwarded> {
+        if self.transaction.has_failed() {
+            return Err(in_failed_transaction());
+        }
+        self.newest_epoch().await?;
+        let rows_max = i64::from(rows_max.max(0));
+        let fetch = ast::FetchStmt {
+            direction: ast::FetchDirection::FetchForward as i32,
+            how_many: if rows_max == 0 { i64::MAX } else { rows_max },
+            portalname: name.to_string(),
+            ismove: false,
+        };
+        // As text, also where it is binary: Bind would have said so.
+        let bound = exec::Bound::default().without_values();
+        let sql = sql::deparse(&NodeEnum::FetchStmt(fetch.clone()))?;
+        let done = self.fetch(&fetch, &sql, Some(&bound)).await?;
+        let rows = backend::rows_of_tag(&done.tag);
+        let suspended = rows_max > 0 && rows == rows_max as u64;
+        Ok(Forwarded { tag: format!("SELECT {rows}"), suspended, ..done })
+    }
+
+    /// The same, closed by a message. In a failed transaction its node forgets it when that ends.
+    pub(super) async fn close_as_portal(&mut self, name: &str) -> Result<()> {
+        if self.transaction.has_failed() {
+            self.cursors.remove(name);
+            return Ok(());
+        }
+        let close = ast::ClosePortalStmt { portalname: name.to_string() };
+        let sql = sql::deparse(&NodeEnum::ClosePortalStmt(close.clone()))?;
+        self.close_cursor(&close, &sql).await.map(drop)
     }
 
     async fn execute_more(&mut self, portal: &mut Portal, state: PortalState, rows_max: i32) -> Result<Forwarded> {

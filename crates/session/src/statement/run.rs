@@ -89,7 +89,8 @@ impl Session {
                 tries += 1;
                 self.finish_implicit(true).await?;
                 self.io.begin();
-            } else if let Err(e) = Box::pin(self.begin_anew(e, &mut retry, Written { sql, bound: request.bound })).await {
+            } else if let Err(e) = Box::pin(self.begin_anew(e, &mut retry, Written { sql, bound: request.bound })).await
+            {
                 break Err(e);
             } else {
                 again = Some(Box::pin(self.planned_again(&request)).await?);
