@@ -21,6 +21,7 @@ use wire::sqlstate;
 
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
+use crate::query::cursor::{ALL, Leftover, Opening, Scroll};
 use crate::query::finish::Over;
 use crate::query::merge::{Merge as Merging, comparable};
 use crate::query::ways::Went;
@@ -43,6 +44,13 @@ impl<C: Client> Work<'_, C> {
                 compiled.has_run();
                 return Ok(tag);
             }
+        }
+        if let Finish::PassOn { slice, .. } | Finish::Merge(Merge { slice, .. }) = finish
+            && slice.locks
+        {
+            let tag = Box::pin(self.one_by_one(compiled, request)).await?;
+            compiled.has_run();
+            return Ok(tag);
         }
         self.cut_for_read().await?;
         let described = self.described(compiled, request.types()).await?;
@@ -87,6 +95,24 @@ impl<C: Client> Work<'_, C> {
             }
         }
         .inspect(|_| compiled.has_run())
+    }
+
+    /// Rows that are locked as they are taken, by cursors on the nodes. Merged, each node has locked one more than is taken at most.
+    async fn one_by_one(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<String> {
+        self.need_transaction();
+        let described = self.described(compiled, request.types()).await?;
+        let (name, leftover) = (format!("herd cursor {:016x}", rand::random::<u64>()), Leftover::default());
+        let how = Opening { name: &name, scroll: Scroll::No, leftover: &leftover };
+        let Some(mut cursor) = self.open_cursor(compiled, request, &how).await? else {
+            let message = "FOR UPDATE and FOR SHARE with LIMIT are not supported with this ORDER BY over several nodes";
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+                .hint("Order by columns whose types the router compares, or lock the rows by a query of their own."));
+        };
+        cursor.as_formats(request.result_formats());
+        self.describe_to_client(request, &described);
+        let sent = cursor.forward(self, ALL, &mut cursor::To::Client).await?;
+        cursor.close(self).await?;
+        Ok(format!("SELECT {sent}"))
     }
 
     /// Rows as they come, node after node.

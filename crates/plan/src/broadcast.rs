@@ -302,7 +302,7 @@ impl<'p, 'a> Broadcast<'p, 'a> {
             Some(number) => number,
             None => {
                 let tree = sql::parse(&sql, true)?.pop().unwrap_or(statement);
-                let mut plan = crate::plan(&tree, &sql, cx)?;
+                let mut plan = crate::plan(&tree, &sql, cx)?.as_source()?;
                 if let Some(refusal) = plan.refusal() {
                     return Err(refusal.clone());
                 }

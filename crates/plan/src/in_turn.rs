@@ -68,7 +68,11 @@ pub struct WithQuery {
 
 /// What becomes of a statement whose WITH queries may change data. `ordinary`: its plan where one node has all of it.
 pub(crate) fn of(statement: &NodeEnum, ordinary: Result<Planned>, cx: &Context, steps: &Steps) -> Result<Planned> {
-    let Some(with) = clauses::with(statement).filter(|with| with.ctes.iter().any(modifies)) else { return ordinary };
+    let Some(with) = clauses::with(statement).filter(|with| with.ctes.iter().any(is_run_once)) else { return ordinary };
+    let modifying = with.ctes.iter().any(modifies);
+    if !modifying && ordinary.as_ref().is_ok_and(|plan| plan.refusal().is_none()) {
+        return ordinary;
+    }
     let copies = with.ctes.iter().filter_map(body).any(|n| writes_copies(n, cx));
     let passes = match &ordinary {
         Ok(Planned::Forward(_) | Planned::Insert { rows: Insert::Row, .. }) if !copies => return ordinary,
@@ -82,6 +86,8 @@ pub(crate) fn of(statement: &NodeEnum, ordinary: Result<Planned>, cx: &Context, 
         in_turn(&read_before, with, cx, steps).map_err(|_| refusal)
     });
     match (ordinary, turns) {
+        // It says why.
+        (ordinary, Err(_)) if !modifying => ordinary,
         (Ok(plan), turns) if passes => {
             Ok(Planned::InTurn { whole: plan.whole().clone(), turns: turns.map(Box::new), split: false })
         }
@@ -186,6 +192,17 @@ fn body(cte: &ast::Node) -> Option<&NodeEnum> {
         Some(NodeEnum::CommonTableExpr(c)) => c.ctequery.as_deref()?.node.as_ref(),
         _ => None,
     }
+}
+
+/// A WITH query that PostgreSQL runs once, whoever names it: it changes something, or locks the first rows of many.
+fn is_run_once(cte: &ast::Node) -> bool {
+    let named = matches!(&cte.node, Some(NodeEnum::CommonTableExpr(c)) if !c.aliascolnames.is_empty());
+    modifies(cte) || matches!(body(cte), Some(NodeEnum::SelectStmt(s)) if locks_few(s) && !named)
+}
+
+/// Of the rows that it could lock it takes some.
+fn locks_few(s: &ast::SelectStmt) -> bool {
+    !s.locking_clause.is_empty() && (s.limit_count.is_some() || s.limit_offset.is_some())
 }
 
 fn modifies(cte: &ast::Node) -> bool {

@@ -54,6 +54,7 @@ pub mod reads;
 pub mod refuse;
 pub mod rewrite;
 pub mod router_views;
+mod row_ids;
 pub mod same;
 pub mod scope;
 pub mod select;
@@ -232,6 +233,11 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         return plan_rewritten(tree, cx, steps);
     }
     needs::refuse_reached(statement, cx)?;
+    if has_word(text, b"ctid")
+        && let Some(tree) = row_ids::by_key(statement, cx)
+    {
+        return plan_rewritten(tree, cx, steps);
+    }
     let original = cx;
     let targets = match through_views::of(statement, has_with(text), cx)? {
         through_views::Targets::Tables(targets) => targets,
@@ -272,6 +278,9 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         _ => Ok(Planned::home(true)),
     };
     let mut plan = if has_with(text) { in_turn::of(statement, ordinary, cx, steps) } else { ordinary }?;
+    if needs.views || has_word(text, b"ctid") {
+        row_ids::refuse(expanded, &plan, original)?;
+    }
     locks::at_home(&mut plan, expanded, cx)?;
     if plan.whole().needs_home || plan.whole().reads_reference {
         plan.whole_mut().others = others(expanded, cx);
@@ -333,7 +342,11 @@ impl Needs {
 
 /// WITH may be in the text: most have none, and are not looked through for it.
 fn has_with(text: &str) -> bool {
-    text.as_bytes().windows(4).any(|w| w.eq_ignore_ascii_case(b"with"))
+    has_word(text, b"with")
+}
+
+fn has_word(text: &str, word: &[u8]) -> bool {
+    text.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word))
 }
 
 /// Whether what the statement writes to may have rules. A view may stand for a table that has some.

@@ -81,11 +81,13 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
             "Filter every distributed table to one key value, or call the function in a statement of its own.",
         ));
     }
-    // Each node would lock as many rows as the answer has.
-    if a.levels.iter().any(|l| l.locking && (l.limit || a.levels[level].limit)) {
+    // Each node would lock as many rows as the answer has. Of the query itself rows are taken one by one.
+    let inside =
+        |(at, l): (usize, &crate::levels::Level)| at != level && l.locking && (l.limit || a.levels[level].limit);
+    if a.levels.iter().enumerate().any(inside) {
         return Err(Refusal::new(
-            "FOR UPDATE and FOR SHARE with LIMIT or OFFSET are not supported over several nodes: rows would be locked that are not returned",
-            "Filter by one key value, or select the keys first and lock these rows by a query without LIMIT.",
+            "FOR UPDATE and FOR SHARE with LIMIT or OFFSET in a subquery are not supported over several nodes: rows would be locked that are not returned",
+            "Filter by one key value, or lock these rows by a query of their own.",
         ));
     }
     let pushable = a.pushable(level, true);
@@ -205,7 +207,7 @@ fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
     let rows = Part { text: a.cx.text(statement)?, target: Recipients::Shards(tables), columns };
-    let slice = Slice { limit, offset };
+    let slice = Slice { limit, offset, locks: a.levels[level].locking && a.levels[level].limit };
     Ok(Some(match sort.is_empty() {
         true => Finish::PassOn { rows, slice },
         false => Finish::Merge(Merge { rows, sort, slice, bytewise: bytewise(a, select), otherwise }),

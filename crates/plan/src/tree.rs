@@ -101,6 +101,8 @@ impl Exchange {
 pub struct Slice {
     pub limit: Option<Count>,
     pub offset: Option<Count>,
+    /// Rows are locked as they are taken: no more of them are than there must be.
+    pub locks: bool,
 }
 
 /// LIMIT or OFFSET.

@@ -458,6 +458,14 @@ impl Planned {
         }
     }
 
+    /// The plan of a query whose rows another statement gets: one statement.
+    pub fn as_source(self) -> crate::Result<Planned> {
+        match self {
+            Planned::InTurn { turns, .. } => Err(turns.err().unwrap_or_else(Refusal::not_moved)),
+            one => Ok(one),
+        }
+    }
+
     /// Why several nodes can't do it.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {

@@ -241,7 +241,7 @@ fn show_slice(slice: &Slice) -> String {
         Some(Count::Param(n)) => format!(", {name} ${n}"),
         None => String::new(),
     });
-    each.concat()
+    each.concat() + if slice.locks { ", locked one by one" } else { "" }
 }
 
 fn show_insert(insert: &SplitInsert) -> String {

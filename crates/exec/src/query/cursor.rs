@@ -97,6 +97,8 @@ struct Nodes {
     /// OFFSET, as far as it is still to come.
     skip: u64,
     limit: Option<u64>,
+    /// Rows are locked as they are read: none is before it must be.
+    locks: bool,
     /// The formats of rows read ahead, visible columns first.
     formats: Vec<i16>,
     /// Rows and bytes read so far, by which the next batch is measured.
@@ -297,6 +299,7 @@ impl Nodes {
     /// How many rows to ask a node for, if so many are wanted.
     fn batch(&self, wanted: u64) -> u64 {
         match self.seen {
+            _ if self.locks => 1,
             (0, _) => wanted.clamp(1, BATCH_FIRST),
             (rows, bytes) => (BATCH_BYTES / (bytes / rows).max(1)).clamp(1, BATCH_MAX),
         }

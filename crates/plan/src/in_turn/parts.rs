@@ -8,7 +8,7 @@ use sql::ast::{self, CommonTableExpr, Node};
 use sql::{NodeEnum, build, clauses, relations};
 
 use super::touches::Touches;
-use super::{WithQuery, body, modifies, returned};
+use super::{WithQuery, body, is_run_once, returned};
 use crate::refuse::Refusal;
 use crate::steps::Steps;
 use crate::text::{self, Text};
@@ -48,7 +48,7 @@ pub fn of<'a>(statement: &NodeEnum, with: &'a ast::WithClause, cx: &Context) -> 
         named.push(refers(body, &|j| j < i || with.recursive));
     }
     named.push(refers(&itself, &|_| true));
-    let kept = (0..queries.len()).filter(|i| modifies(&with.ctes[*i])).collect();
+    let kept = (0..queries.len()).filter(|i| is_run_once(&with.ctes[*i])).collect();
     let mut parts = Parts { itself, with, queries, named, kept };
     parts.keep_read_queries(cx)?;
     Ok(parts)
@@ -192,9 +192,12 @@ impl Parts<'_> {
         needs: &BTreeSet<usize>,
         instead: &HashMap<usize, Node>,
     ) -> Result<NodeEnum> {
-        let mut statement = match self.with.ctes.get(part).and_then(body) {
+        // What locks few rows is locked as it stands.
+        let by_name = self.with.ctes.get(part).is_some_and(|cte| !is_run_once(cte));
+        let own_body = self.with.ctes.get(part).and_then(body);
+        let mut statement = match own_body {
             None => self.itself.clone(),
-            Some(NodeEnum::SelectStmt(_)) => {
+            Some(NodeEnum::SelectStmt(_)) if by_name => {
                 let mut select = build::select();
                 select.target_list = vec![build::target(build::star(), None)];
                 select.from_clause = vec![build::range_var("", &self.queries[part].ctename, None)];
@@ -202,7 +205,7 @@ impl Parts<'_> {
             }
             Some(body) => body.clone(),
         };
-        let own = matches!(self.with.ctes.get(part).and_then(body), Some(NodeEnum::SelectStmt(_))).then_some(part);
+        let own = matches!(own_body, Some(NodeEnum::SelectStmt(_)) if by_name).then_some(part);
         let takes = |i: &usize| along.contains(i) || needs.contains(i) || own == Some(*i);
         let mut ctes: Vec<Node> = vec![];
         for i in (0..self.queries.len()).filter(takes) {

@@ -41,7 +41,7 @@ pub(crate) fn through_router(
     let source_sql = sql::deparse(&statement)?;
     let tree = sql::parse(&source_sql, true)?.pop().unwrap_or(statement);
     let names = Context { targets: &[], views: Views::default(), lists: Default::default(), ..*cx };
-    let inner = crate::plan(&tree, &source_sql, &names)?;
+    let inner = crate::plan(&tree, &source_sql, &names)?.as_source()?;
     if insert.cols.is_empty()
         && let Some(width) = width
     {

@@ -34,6 +34,7 @@ struct Part<'p> {
     statement: NodeStatement,
     merge: Option<(&'p Merge, &'p PartColumns)>,
     slice: (Option<u64>, u64),
+    locks: bool,
 }
 
 impl<C: Client> Work<'_, C> {
@@ -79,9 +80,10 @@ impl<C: Client> Work<'_, C> {
         if merge.is_some_and(|(m, c)| !comparable(&c.fields[visible..], m.bytewise)) {
             return Ok(None);
         }
+        let locks = slice.locks;
         let slice: (Option<u64>, u64) = counts(slice, &bound)?;
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
-        let part = Part { nodes, statement, merge, slice };
+        let part = Part { nodes, statement, merge, slice, locks };
         let cursor = self.declare_parts(compiled, &described, part, how).await;
         cursor.map_err(|e| e.of_views(&whole.apart_views))
     }
@@ -106,7 +108,7 @@ impl<C: Client> Work<'_, C> {
             values: bound.values.clone(),
             once: true,
         };
-        let part = Part { nodes: BTreeSet::from([node]), statement, merge: None, slice: (None, 0) };
+        let part = Part { nodes: BTreeSet::from([node]), statement, merge: None, slice: (None, 0), locks: false };
         self.declare_parts(compiled, &described, part, how).await
     }
 
@@ -117,7 +119,7 @@ impl<C: Client> Work<'_, C> {
         part: Part<'_>,
         how: &Opening<'_>,
     ) -> Result<Option<Cursor>> {
-        let Part { nodes, statement, merge, slice: (limit, skip) } = part;
+        let Part { nodes, statement, merge, slice: (limit, skip), locks } = part;
         if !self.transaction.is_active() {
             return Err(ExecError::internal("a cursor outside a transaction"));
         }
@@ -150,6 +152,7 @@ impl<C: Client> Work<'_, C> {
             passed: 0,
             skip,
             limit,
+            locks,
             formats: vec![],
             seen: (0, 0),
             memory: self.memory.nothing(),
