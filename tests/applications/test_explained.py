@@ -96,3 +96,31 @@ def test_hint_of_foreign_keys(db):
         db.execute('INSERT INTO "Notes" VALUES (21)')
     db.execute("DELETE FROM tenants WHERE id = 3")
     assert db.execute("SELECT count(*) FROM tasks").fetchone() == (19,)
+
+
+ANSWERS = [
+    ("SELECT * FROM a", 30), ("SELECT * FROM a ORDER BY v", 30), ("SELECT count(*), sum(v) FROM a", 2), ("SELECT a.v FROM a JOIN b ON a.k = b.k", 60), ("UPDATE a SET v = v WHERE v > 5 RETURNING k", 25),
+]
+
+
+@pytest.mark.parametrize(("query", "rows"), ANSWERS)
+def test_what_nodes_answered_is_told(keyed, query, rows, herd_many):
+    if herd_many.nodes != 2:
+        pytest.skip("so many rows are those of two nodes")
+    lines = [line.strip() for (line,) in keyed.execute(f"EXPLAIN ANALYZE {query}").fetchall()]
+    told = [re.fullmatch(r"Answer of (\S+) \(.*\): rows=(\d+) bytes=(\d+) time=([\d.]+) ms", line) for line in lines if line.startswith("Answer of")]
+    assert len(told) == 2 and all(told), lines
+    assert sum(int(t[2]) for t in told) == rows
+    assert all(int(t[3]) > 5 * int(t[2]) and 0 < float(t[4]) < 60_000 for t in told)
+    (document,) = keyed.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchone()
+    answers = document[0]["Plan"]["Answers"]
+    assert sum(answer["Actual Rows"] for answer in answers) == rows and all(answer["Bytes"] > 0 for answer in answers)
+    assert not any(line.strip().startswith("Answer of") for (line,) in keyed.execute(f"EXPLAIN {query}").fetchall())
+
+
+@pytest.mark.parametrize("way", ["broadcast", "shuffle", "semijoin"])
+def test_what_nodes_answered_on_other_ways_is_told(keyed, way):
+    keyed.execute(f"SET herd.{way} = on")
+    lines = [line.strip() for (line,) in keyed.execute("EXPLAIN ANALYZE SELECT count(*) FROM a JOIN b ON a.v = b.v").fetchall()]
+    assert sum(line.startswith("Answer of") for line in lines) == 2, lines
+    keyed.execute(f"RESET herd.{way}")

@@ -60,6 +60,7 @@ pub use router::progress::Running;
 pub use router::readers::Reading;
 pub use router::roles::{Found, Roles, bring_verifier, is_trusted};
 pub use share::rows::RowWay;
+pub use work::answered::{Answered, looking};
 pub use work::copy_lane::copy_line;
 pub use work::pin::Pin;
 pub use work::sequences::Sequences;

@@ -3,6 +3,7 @@
 //! Lanes are taken out of the transaction while they are used and put back afterwards, so that a statement given up
 //! half-way (the client went away) leaves no lane of unknown state behind.
 
+pub mod answered;
 pub mod ask;
 pub mod ask_key;
 pub mod code;

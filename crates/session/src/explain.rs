@@ -108,7 +108,7 @@ impl Session {
         let statement = shard.and_then(|s| compiled.spliced(text, None, s)).unwrap_or_else(|| text.to_string());
         let nodes = vec![self.explain_node(e, node, statement).await?];
         let time = is_on(e, "analyze").then(|| started.elapsed());
-        Ok(Explained { strategy: "route", details: vec![how, shown], nodes, rows: None, time })
+        Ok(Explained { strategy: "route", details: vec![how, shown], nodes, answered: vec![], rows: None, time })
     }
 
     async fn explain_several(
@@ -147,17 +147,25 @@ impl Session {
         for (node, statement) in statements {
             nodes.push(self.explain_node(&options, node, statement).await?);
         }
-        let mut explained =
-            Explained { strategy: compiled.plan.strategy().as_str(), details, nodes, rows: None, time: None };
+        let mut explained = Explained {
+            strategy: compiled.plan.strategy().as_str(),
+            details,
+            nodes,
+            answered: vec![],
+            rows: None,
+            time: None,
+        };
         if is_on(e, "analyze") {
             let mut held = Held::new(&self.memory);
             let began = !self.transaction.is_active();
-            let done = self.hold(compiled, request, &mut held).await?;
+            let (done, nodes) = exec::looking(self.hold(compiled, request, &mut held)).await;
+            let done = done?;
             if began {
                 self.finish_implicit(false).await?;
             }
             explained.rows = Some(backend::rows_of_tag(&done.tag));
             explained.time = Some(started.elapsed());
+            explained.answered = nodes.into_iter().map(|(node, answered)| (self.node_name(node), answered)).collect();
         }
         Ok(explained)
     }
@@ -193,12 +201,13 @@ impl Session {
         texts.flat_map(|(nodes, sql)| nodes.into_iter().map(move |n| (n, sql.clone()))).collect()
     }
 
+    fn node_name(&self, node: i32) -> String {
+        let node_of = self.epoch.snapshot.node(node);
+        node_of.map_or_else(|| node.to_string(), |n| format!("{} ({}:{})", n.name, n.host, n.port))
+    }
+
     async fn explain_node(&mut self, e: &ast::ExplainStmt, node: i32, statement: String) -> Result<NodePlan> {
-        let name = self
-            .epoch
-            .snapshot
-            .node(node)
-            .map_or_else(|| node.to_string(), |n| format!("{} ({}:{})", n.name, n.host, n.port));
+        let name = self.node_name(node);
         let mut explain = e.clone();
         explain.query = sql::parse(&statement, true)?.pop().map(|t| Box::new(build::node(t)));
         let explain = sql::deparse(&NodeEnum::ExplainStmt(Box::new(explain)))?;

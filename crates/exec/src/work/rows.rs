@@ -10,6 +10,7 @@ use wire::{ErrorFields, Frame, put};
 
 use crate::error::Result;
 use crate::render::NodeStatement;
+use crate::work::answered;
 
 /// Whether PostgreSQL plans a prepared statement for its values or once for all.
 pub const PLAN_CACHE_MODE: &str = "plan_cache_mode";
@@ -111,9 +112,15 @@ pub async fn next(lane: &mut Lane) -> Result<Reply> {
     loop {
         let frame = lane.next().await?;
         match frame.tag() {
-            b'D' => return Ok(Reply::Row(frame)),
+            b'D' => {
+                answered::row(lane.node, frame.raw.len());
+                return Ok(Reply::Row(frame));
+            }
             b'C' => return Ok(Reply::Complete(backend::parse_command_complete(frame.body())?.to_string())),
-            b'Z' => return Ok(Reply::Done),
+            b'Z' => {
+                answered::ended(lane.node);
+                return Ok(Reply::Done);
+            }
             b'E' => return Err(after_error(lane, &frame).await),
             b'N' => {
                 lane.said.hear(&frame);
@@ -129,7 +136,9 @@ pub fn row_here(lane: &mut Lane) -> Result<Option<Frame>> {
     if !lane.is_settled() || lane.conn.rbuf().first() != Some(&b'D') {
         return Ok(None);
     }
-    Ok(lane.conn.buffered_frame()?)
+    let frame = lane.conn.buffered_frame()?;
+    frame.iter().for_each(|row| answered::row(lane.node, row.raw.len()));
+    Ok(frame)
 }
 
 /// Reads on to ReadyForQuery after an error; the error is returned.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use wire::type_oid::{self, Oid};
 
 use crate::session::Result;
-use exec::ExecError;
+use exec::{Answered, ExecError};
 
 /// FORMAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Explained {
     /// Labels and values.
     pub details: Vec<(String, String)>,
     pub nodes: Vec<NodePlan>,
+    /// ANALYZE: what came from each node to the router.
+    pub answered: Vec<(String, Answered)>,
     /// ANALYZE: rows returned or changed, and how long all of it took.
     pub rows: Option<u64>,
     pub time: Option<Duration>,
@@ -91,6 +93,14 @@ impl Explained {
             lines.push(format!("    Statement: {}", node.statement));
             lines.extend(node.plan.iter().map(|line| format!("    {line}")));
         }
+        for (node, a) in &self.answered {
+            lines.push(format!(
+                "  Answer of {node}: rows={} bytes={} time={:.3} ms",
+                a.rows,
+                a.bytes,
+                milliseconds(a.time)
+            ));
+        }
         lines.extend(self.rows.map(|rows| format!("Rows: {rows}")));
         lines.extend(self.time.map(|time| format!("Execution Time: {:.3} ms", milliseconds(time))));
         lines
@@ -102,6 +112,18 @@ impl Explained {
         plan.insert("Node Type".into(), json!(format!("Herd {}", self.strategy)));
         plan.extend(self.details.iter().map(|(label, value)| (label.clone(), json!(value))));
         plan.extend(self.rows.map(|rows| ("Actual Rows".into(), json!(rows))));
+        let answers: Vec<_> = self
+            .answered
+            .iter()
+            .map(|(node, a)| {
+                json!({
+                    "Node": node, "Actual Rows": a.rows, "Bytes": a.bytes, "Actual Total Time": milliseconds(a.time),
+                })
+            })
+            .collect();
+        if !answers.is_empty() {
+            plan.insert("Answers".into(), Value::Array(answers));
+        }
         let nodes = self.nodes.iter().map(NodePlan::document).collect::<Result<Vec<_>>>()?;
         plan.insert("Plans".into(), Value::Array(nodes));
         let mut document = Map::from_iter([("Plan".into(), Value::Object(plan))]);
@@ -204,6 +226,7 @@ mod tests {
             strategy: "scatter",
             details: vec![("Finish".into(), "append".into())],
             nodes: vec![node],
+            answered: vec![],
             rows: Some(2),
             time: Some(Duration::from_micros(1234)),
         }
