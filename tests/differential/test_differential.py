@@ -15,7 +15,7 @@ VARIANTS = [
 ]
 FILES = corpus.files()
 # Those with joins of tables that are not colocated.
-SHUFFLED = {"gather", "outer_references", "joins", "subqueries", "cte", "window", "setops", "grouping"}
+JOINS = {"gather", "outer_references", "joins", "subqueries", "cte", "window", "setops", "grouping"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -31,15 +31,16 @@ def test_same_as_plain_postgres(file, variant, request, oracle, record_property)
         pytest.fail(report.text(f"{file.name} on {variant}"), pytrace=False)
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file.name in SHUFFLED], ids=lambda file: file.name)
-def test_same_where_rows_are_shuffled(file, herd_many, oracle, record_property):
+@pytest.mark.parametrize("way", ["shuffle", "semijoin"])
+@pytest.mark.parametrize("file", [file for file in FILES if file.name in JOINS], ids=lambda file: file.name)
+def test_same_by_other_ways(file, way, herd_many, oracle, record_property):
     if os.environ.get("PGHERD_TEST_FAKE") == "1":
         pytest.skip("the fake herd has none of the herd's settings")
-    shuffling = dataclasses.replace(herd_many.server, options="-c herd.shuffle=on")
-    report = FileRun(file, shuffling, oracle, "2x32", False).run()
+    forced = dataclasses.replace(herd_many.server, options=f"-c herd.{way}=on")
+    report = FileRun(file, forced, oracle, "2x32", False).run()
     record_property("differential:same", report.same)
     if report.failures:
-        pytest.fail(report.text(f"{file.name}, shuffled"), pytrace=False)
+        pytest.fail(report.text(f"{file.name}, herd.{way} = on"), pytrace=False)
 
 
 def test_the_corpus_is_large_enough():
