@@ -1,5 +1,6 @@
 """RETURNING of rows that go to several nodes comes in the order in which the rows came, as from one server: clients put keys and rows together by it."""
 
+import psycopg
 import pytest
 
 pytestmark = pytest.mark.real_herd
@@ -69,3 +70,14 @@ def test_those_that_became_rows(both, sql):
         answers.append(sorted(connection.execute(sql).fetchall()))
         connection.execute("rollback")
     assert answers[0] == answers[1] and len(answers[0]) > 4
+
+
+def test_what_partitions_do_not_tell_is_refused(both, herd_many):
+    many = both[1]
+    upsert = "insert into ro.s (id, v) values {} on conflict (id) do update set v = excluded.v returning id, (xmax = 0) as is_new"
+    assert [row[1] for row in many.execute(upsert.format("(5, 'x')")).fetchall()] == [False]
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="system columns") as e:
+        many.execute(upsert.format("(5, 'x'), (900001, 'y')"))
+    assert "row by row" in e.value.diag.message_hint
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="system columns"):
+        many.execute("insert into ro.s (id, v) select g, 'x' from generate_series(900001, 900003) g returning xmin")

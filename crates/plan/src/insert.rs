@@ -15,7 +15,7 @@ use wire::sqlstate;
 
 use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, relations};
+use sql::{NodeEnum, build, names, relations, search};
 
 use crate::clock_text;
 use crate::compose::names_query;
@@ -25,6 +25,7 @@ use crate::needs;
 use crate::reads::{calls_sequence, parse_expression, reads_clock};
 use crate::refuse::Refusal;
 use crate::rewrite;
+use crate::scope::is_system;
 use crate::splice;
 use crate::text::{self, Text};
 use crate::tree::{Part, Recipients};
@@ -270,11 +271,31 @@ fn rows(
     let splices = if single && !named_constraint { splice::splices(statement, text, a, true) } else { None };
     let rows = match single {
         true => Insert::Row,
-        false => Insert::Rows(split(insert, text, rewritten.as_deref(), relation, row_keys, evaluate)?),
+        false => {
+            refuse_system_columns(insert)?;
+            Insert::Rows(split(insert, text, rewritten.as_deref(), relation, row_keys, evaluate)?)
+        }
     };
     let (reads_reference, needs_home) = (a.reads_reference, false);
     let whole = Whole { tables, needs_home, reads_reference, splices, template: single, ..Whole::on_home(true) };
     Ok(Planned::Insert { whole, rows, share: None })
+}
+
+/// PostgreSQL has none of the rows that it puts into a partition by way of its table.
+fn refuse_system_columns(insert: &ast::InsertStmt) -> Result<()> {
+    let system = |n: &NodeEnum| match n {
+        NodeEnum::ColumnRef(c) => {
+            names::strings(&c.fields).last().is_some_and(|name| is_system(name) && *name != "tableoid")
+        }
+        _ => false,
+    };
+    match insert.returning_clause.iter().flat_map(|r| &r.exprs).any(|n| search::any(n, system)) {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            "system columns (xmax, ctid and so on) in RETURNING of an INSERT of several rows into a distributed table are not supported",
+            "Insert them row by row, or tell new rows from old ones by a column of your own.",
+        )),
+    }
 }
 
 /// The statement in pieces: what is around its rows, and each of them.

@@ -48,6 +48,9 @@ pub(crate) fn through_router(
         columns.truncate(width);
     }
     let returning = insert.returning_clause.is_some();
+    if relation.distribution().is_some() {
+        super::refuse_system_columns(insert)?;
+    }
     let mut shell = insert.clone();
     shell.with_clause = None;
     shell.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
