@@ -15,6 +15,7 @@ const NODE: &str = concat!(
     include_str!("schema/cluster.sql"),
     include_str!("schema/move.sql"),
     include_str!("schema/admin.sql"),
+    include_str!("schema/sizes.sql"),
 );
 const GRANTS: &str = include_str!("schema/grants.sql");
 const HOME: &str = concat!(

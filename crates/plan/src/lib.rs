@@ -61,6 +61,7 @@ pub mod select;
 pub mod sequences;
 pub mod share;
 pub mod share_rows;
+pub mod sizes;
 pub mod special;
 pub mod splice;
 pub mod stand_ins;

@@ -4,7 +4,7 @@
 use sql::ast::RangeVar;
 use sql::{NodeEnum, relations, search};
 
-use crate::{Context, backends};
+use crate::{Context, backends, sizes};
 
 /// Views that every node has of itself, which the router joins over all nodes, and those of which it alone knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +19,30 @@ pub enum RouterView {
     Prepared,
     Progress,
     Sessions,
+    /// Statistics of tables over all nodes.
+    StatTables,
+    /// What tables take on all nodes.
+    TableSizes,
     Transactions,
     Verify,
 }
 
 impl RouterView {
-    const ALL: [RouterView; 9] = {
+    const ALL: [RouterView; 11] = {
         use RouterView::*;
-        [Activity, ColumnCopies, Cursors, Locks, Prepared, Progress, Sessions, Transactions, Verify]
+        [
+            Activity,
+            ColumnCopies,
+            Cursors,
+            Locks,
+            Prepared,
+            Progress,
+            Sessions,
+            StatTables,
+            TableSizes,
+            Transactions,
+            Verify,
+        ]
     };
 
     /// Its name, without the schema.
@@ -39,6 +55,8 @@ impl RouterView {
             RouterView::Prepared => "pg_prepared_statements",
             RouterView::Progress => "progress",
             RouterView::Sessions => "sessions",
+            RouterView::StatTables => "stat_tables",
+            RouterView::TableSizes => "table_sizes",
             RouterView::Transactions => "transactions",
             RouterView::Verify => "verify",
         }
@@ -52,6 +70,8 @@ impl RouterView {
             | RouterView::Locks
             | RouterView::Progress
             | RouterView::Sessions
+            | RouterView::StatTables
+            | RouterView::TableSizes
             | RouterView::Transactions
             | RouterView::Verify => "herd",
         }
@@ -70,7 +90,7 @@ impl RouterView {
         (before.is_none() && !cx.is_temporary(rv)).then_some(view)
     }
 
-    /// The views a statement reads, each once, by their names. What a node knows of its own backends goes with the node's own view of
+    /// The views a statement reads, itself or by a function that says what one has, each once, by their names. What a node knows of its own backends goes with the node's own view of
     /// them.
     pub fn read_by(statement: &NodeEnum, cx: &Context) -> Vec<RouterView> {
         let sampled = |n: &NodeEnum| match n {
@@ -85,6 +105,9 @@ impl RouterView {
             return vec![];
         }
         let mut read: Vec<_> = relations::of(statement).into_iter().filter_map(|rv| Self::meant(rv, cx)).collect();
+        if sizes::are_asked(statement, cx) {
+            read.push(RouterView::TableSizes);
+        }
         read.sort_unstable_by_key(|v| v.name());
         read.dedup();
         if read.contains(&RouterView::Activity) && backends::reads_of_node(statement) {

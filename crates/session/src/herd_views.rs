@@ -1,13 +1,18 @@
 //! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes;
+//! `herd.table_sizes` and `herd.stat_tables`, which it adds up (`herd_views/added_up.rs`);
 //! `herd.column_copies`, which stores know; and `herd.progress`, `herd.sessions`, `pg_cursors`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
 //!
 //! What a client may see of a node, its own role decides there. The rows are written into the statement in place of the
 //! view's name before it is planned. This file does not know which statements read them (`plan/src/router_views.rs`), nor what they mean, apart from whose backends serve which session.
 
+mod added_up;
 mod rows;
 
+use std::borrow::Cow;
+
+use catalog::NodeId;
 use exec::ExecError;
-use plan::{Decided, RouterView};
+use plan::{Decided, RouterView, sizes};
 use sql::ast::Node;
 use sql::{NodeEnum, relations};
 use wire::sqlstate;
@@ -17,8 +22,9 @@ use crate::budget;
 use crate::session::{Result, Session};
 
 /// How a view is made of `rows` (the nodes' or the router's), the nodes' `decisions` and the `sessions` that backends serve.
-fn body(view: RouterView) -> &'static str {
-    match view {
+fn body(view: RouterView, home: NodeId) -> Cow<'static, str> {
+    let text = match view {
+        RouterView::StatTables | RouterView::TableSizes => return added_up::body(view, home).into(),
         RouterView::ColumnCopies | RouterView::Prepared | RouterView::Progress | RouterView::Sessions => {
             "SELECT r.* FROM rows r"
         }
@@ -53,7 +59,8 @@ fn body(view: RouterView) -> &'static str {
          (s.sessions OPERATOR(pg_catalog.->>) (r.node OPERATOR(pg_catalog.||) ':' OPERATOR(pg_catalog.||) r.holder_pid))::pg_catalog.int4 AS holder_session, r.holder, \
          r.holder_state, r.holder_query FROM rows r, sessions s"
         }
-    }
+    };
+    text.into()
 }
 
 /// As a statement names it from anywhere.
@@ -86,12 +93,15 @@ impl Session {
             return Ok(None);
         }
         let mut rows = Vec::with_capacity(uses.len());
+        let tables = sizes::only(statement, &self.names()).map(|tables| added_up::of_tables(&tables));
         for view in uses {
-            rows.push((*view, self.rows_of(*view, sql).await?));
+            let which = tables.as_deref().filter(|_| *view == RouterView::TableSizes).unwrap_or_default();
+            rows.push((*view, self.rows_of(*view, which, sql).await?));
         }
         let mut own = statement.clone();
         let cx = self.names();
-        let named = relations::of(statement).into_iter().filter_map(|rv| RouterView::meant(rv, &cx));
+        sizes::put(&mut own, &cx);
+        let named = relations::of(&own).into_iter().filter_map(|rv| RouterView::meant(rv, &cx));
         let length = |view: RouterView| rows.iter().find(|(v, _)| *v == view).map_or(0, |(_, (_, bytes))| *bytes);
         budget::put_together(named.map(length).sum(), rows.iter().map(|(_, (_, bytes))| bytes).sum())?;
         relations::replace(&mut own, &mut |node| {
@@ -113,8 +123,8 @@ impl Session {
         Ok(Some((tree, text)))
     }
 
-    /// A view's rows as an item of FROM, and the length of its text.
-    async fn rows_of(&mut self, view: RouterView, sql: &str) -> Result<(Node, usize)> {
+    /// A view's rows as an item of FROM, and the length of its text. `which`: a condition of what nodes are asked for.
+    async fn rows_of(&mut self, view: RouterView, which: &str, sql: &str) -> Result<(Node, usize)> {
         let name = qualified(view);
         let rows = match view {
             RouterView::ColumnCopies => self.router.herd.column_copies(&self.epoch.snapshot).await,
@@ -123,9 +133,13 @@ impl Session {
             RouterView::Prepared => self.prepared_rows(),
             RouterView::Activity => self.activity_rows(sql).await?,
             RouterView::Sessions => self.sessions().await?,
-            RouterView::Locks | RouterView::Transactions | RouterView::Verify => {
+            RouterView::Locks
+            | RouterView::StatTables
+            | RouterView::TableSizes
+            | RouterView::Transactions
+            | RouterView::Verify => {
                 self.ask_every_node(&format!(
-                    "SELECT pg_catalog.to_jsonb(v) OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('node', %node) FROM {name} v"
+                    "SELECT pg_catalog.to_jsonb(v) OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('node', %node) FROM {name} v{which}"
                 ))
                 .await?
             }
@@ -143,13 +157,16 @@ impl Session {
             _ => vec![],
         };
         let value = |text: String| format!("{}::pg_catalog.jsonb", catalog::quote_literal(&text));
+        let said = value(format!("[{}]", rows.join(", ")));
+        let rows = match view {
+            RouterView::StatTables | RouterView::TableSizes => added_up::rows(&name, &said),
+            _ => format!("SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::{name}, {said})"),
+        };
         let text = format!(
-            "SELECT FROM (WITH rows AS (SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::{name}, {})), \
-             decisions AS (SELECT {} AS decisions), sessions AS (SELECT {} AS sessions) {}) AS {}",
-            value(format!("[{}]", rows.join(", "))),
+            "SELECT FROM (WITH rows AS ({rows}), decisions AS (SELECT {} AS decisions), sessions AS (SELECT {} AS sessions) {}) AS {}",
             value(format!("[{}]", decisions.join(", "))),
             value(format!("{{{}}}", owners.join(", "))),
-            body(view),
+            body(view, self.epoch.snapshot.home),
             view.name(),
         );
         match sql::parse(&text, true)?.pop() {

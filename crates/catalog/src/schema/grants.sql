@@ -6,7 +6,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA herd FROM PUBLIC;
 
 -- Routers read these in the name of any client.
 GRANT SELECT ON herd.herd, herd.epoch, herd.column_copy, herd.decisions, herd.transactions, herd.locks, herd.sessions, herd.verify,
-    herd.shard_tables TO PUBLIC;
+    herd.shard_tables, herd.table_sizes, herd.stat_tables TO PUBLIC;
 
 -- Routers call these in the name of any client. Each checks for itself what it is asked for.
 GRANT EXECUTE ON FUNCTION herd.raise_epoch(bigint, bytea), herd.decide(text, bytea), herd.mirror_partitions(regclass) TO PUBLIC;
@@ -15,7 +15,7 @@ GRANT EXECUTE ON FUNCTION herd.raise_epoch(bigint, bytea), herd.decide(text, byt
 GRANT EXECUTE ON FUNCTION herd.rights(regclass), herd.rights_of_shards(regclass), herd.settings(regclass, regclass), herd.replaced(), herd.verify(), herd.run(text), herd.let_own(text),
     herd.lock_tables(text, text, integer), herd.lock_catalog(bigint, integer),
     herd.run_as(name, text), herd.run_as_owner(regclass, text), herd.run_on(regclass, text), herd.create_as_owner(name, text, text, text, text), herd.create_partition(regclass, name, text), herd.name_of(oid),
-    herd.strip(regclass), herd.note_made(text, regclass), herd.made(text), herd.hold_schema(text), herd.still_table(regclass, oid), herd.cluster_partition(regclass, regclass, text), herd.refuse_admin_call(text), herd.cluster(regclass, text), herd.create_time_partitions(regclass, interval, timestamptz, timestamptz), herd.drop_old_time_partitions(regclass, timestamptz), herd.move_shard(regclass, integer, text), herd.split_shard(regclass, integer, text, text), herd.isolate_tenant(regclass, text, text), herd.drain_node(text), herd.rebalance(), herd.restore_point(text), herd.add_column_copy(regclass, text[], text[]), herd.drop_column_copy(regclass), herd.materialized(), herd.grant_as(regrole, text)
+    herd.strip(regclass), herd.note_made(text, regclass), herd.made(text), herd.hold_schema(text), herd.still_table(regclass, oid), herd.cluster_partition(regclass, regclass, text), herd.refuse_admin_call(text), herd.cluster(regclass, text), herd.create_time_partitions(regclass, interval, timestamptz, timestamptz), herd.drop_old_time_partitions(regclass, timestamptz), herd.move_shard(regclass, integer, text), herd.split_shard(regclass, integer, text, text), herd.isolate_tenant(regclass, text, text), herd.drain_node(text), herd.rebalance(), herd.restore_point(text), herd.add_column_copy(regclass, text[], text[]), herd.drop_column_copy(regclass), herd.materialized(), herd.grant_as(regrole, text), herd.table_size(regclass)
     TO PUBLIC;
 
 -- Owners of functions say so by which argument they are distributed; PostgreSQL lets nobody set what it does not know. It is the server's, not the
