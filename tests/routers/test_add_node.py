@@ -24,6 +24,8 @@ def test_a_node_joins_and_gets_shards(pair):
         "insert into before select g, g from generate_series(1, 50) g",
         "create table words (id int primary key, word text)", "select create_reference_table('words')",
         "insert into words values (1, 'one'), (2, 'two')",
+        "create view in_words with (security_barrier) as select b.id, w.word from before b left join words w using (id)", "grant select on in_words to public",
+        "create view odd_words as select * from in_words where id % 2 = 1", "create table alone (id int)", "create view of_alone as select * from alone",
     )
     new = pair.new_node()
     with pair.a.connect() as a, pair.b.connect() as b:
@@ -35,6 +37,10 @@ def test_a_node_joins_and_gets_shards(pair):
         with new.server.connect() as direct:
             assert direct.execute("select count(*) from words").fetchone() == (2,)
             assert direct.execute("select count(*) from before").fetchone() == (0,)
+            views = "select relname, reloptions, relacl::text from pg_class where relkind = 'v' and relname in ('in_words', 'odd_words', 'of_alone') order by 1"
+            assert direct.execute(views).fetchall() == a.execute(views).fetchall()[:1] + a.execute(views).fetchall()[1:2]
+        assert a.execute("select count(*), count(word) from odd_words").fetchone() == (25, 1)
+        a.execute("drop view odd_words, in_words, of_alone")
         a.execute("create table after (id int primary key, v int)")
         a.execute("select create_distributed_table('after', 'id', colocate_with => 'none')")
         a.execute("insert into after select g, g from generate_series(1, 200) g")

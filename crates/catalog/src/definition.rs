@@ -1,7 +1,7 @@
 //! One table's full definition, as home has it.
 //!
 //! [`read_definition`] reads it, `print.rs` prints it as DDL for one of three kinds of table, `check.rs` says what
-//! stands in the way. Texts in here (types, expressions, index definitions) are PostgreSQL's own printing with all names
+//! stands in the way, `views.rs` what is over it. Texts in here (types, expressions, index definitions) are PostgreSQL's own printing with all names
 //! qualified, so they mean the same in any session. Does not know nodes or placement.
 
 mod check;
@@ -9,9 +9,11 @@ mod details;
 mod finish;
 mod print;
 mod read;
+mod views;
 
 pub use print::TableKind;
 pub use read::read_definition;
+pub use views::{ViewOver, read_view_elsewhere, read_views};
 
 use wire::type_oid;
 
@@ -61,6 +63,8 @@ pub struct Definition {
     pub partition_by: Option<String>,
     /// A name that nobody can guess, for a schema in which the table is kept while its successor is made.
     pub aside: String,
+    /// Views over it, and over those, each behind those that it reads.
+    pub views: Vec<ViewOver>,
     pub blockers: Blockers,
 }
 
@@ -77,7 +81,8 @@ pub struct Blockers {
     pub typed: bool,
     pub rules: Vec<String>,
     pub publications: Vec<String>,
-    /// Views, functions, policies of other tables… in PostgreSQL's own words (`pg_describe_object`).
+    /// Materialized views, functions, policies of other tables… in PostgreSQL's own words (`pg_describe_object`). Of views over the table
+    /// what depends on them.
     pub dependents: Vec<String>,
     pub referenced_by: Vec<IncomingKey>,
 }

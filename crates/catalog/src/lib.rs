@@ -22,7 +22,7 @@ mod session_code;
 pub mod snapshot;
 
 pub use code::Code;
-pub use definition::{Definition, read_definition};
+pub use definition::{Definition, ViewOver, read_definition, read_view_elsewhere, read_views};
 pub use distribute::*;
 pub use error::{CatalogError, Refusal, RefusalKind};
 pub use ident::{qualified, quote_ident, quote_literal, without_modifier};

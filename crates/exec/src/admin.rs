@@ -15,6 +15,7 @@ pub mod move_shard;
 mod partitions;
 mod restore_point;
 mod time_partitions;
+mod views;
 
 use plan::admin::{AdminCall, AdminFunction, Arg};
 use wire::backend::Field;

@@ -36,6 +36,7 @@ mod steps;
 mod temporary_code;
 
 pub use alter::subtype;
+pub use create::{TablesRead, reads_of_query};
 pub use facts::Facts;
 pub use in_use::{NotInUse, used};
 pub use inert::inert;

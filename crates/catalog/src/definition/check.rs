@@ -80,6 +80,13 @@ impl Definition {
             let message = format!("other objects depend on {}: {}", self.display(), blockers.dependents.join(", "));
             return refuse(message, "Drop them first, and create them again afterwards.".to_string());
         }
+        if let Some((view, rule)) = self.views.iter().find_map(|v| Some((v, v.rules.first()?))) {
+            let message = format!("view \"{}\" over {} has a rule: \"{rule}\"", view.name, self.display());
+            return Err(Refusal::unsupported(
+                message,
+                "Drop the rule; an INSTEAD OF trigger can often take its place.",
+            ));
+        }
         if let Some(refusal) = self.refer_to_it() {
             return Err(refusal);
         }

@@ -68,7 +68,7 @@ impl Definition {
     }
 
     /// A statement that may run code of the owner's, by the function of the catalog that sees to that (`owner.sql`).
-    fn runs_owners_code(&self, function: &str, statement: String) -> String {
+    pub(super) fn runs_owners_code(&self, function: &str, statement: String) -> String {
         let table = quote_literal(&self.qualified());
         match self.owner_is_superuser {
             true => statement,
@@ -103,7 +103,7 @@ impl Definition {
         }
     }
 
-    fn finish_triggers(&self, statements: &mut Vec<String>) {
+    pub(super) fn finish_triggers(&self, statements: &mut Vec<String>) {
         let table = self.qualified();
         for trigger in &self.triggers {
             let name = quote_ident(&trigger.name);
@@ -146,7 +146,7 @@ impl Definition {
         }
     }
 
-    fn finish_privileges(&self, statements: &mut Vec<String>) {
+    pub(super) fn finish_privileges(&self, statements: &mut Vec<String>) {
         let table = self.qualified();
         // ALTER DEFAULT PRIVILEGES may have granted more than the table had.
         statements.push(format!("SELECT herd.revoke_all({}::pg_catalog.regclass)", quote_literal(&table)));
@@ -182,7 +182,7 @@ fn in_order<'g>(granted: &'g [(&'g Privilege, String)]) -> Vec<&'g (&'g Privileg
     ordered
 }
 
-fn comment(statements: &mut Vec<String>, what: &str, name: &str, text: &Option<String>) {
+pub(super) fn comment(statements: &mut Vec<String>, what: &str, name: &str, text: &Option<String>) {
     if let Some(text) = text {
         statements.push(format!("COMMENT ON {what} {name} IS {}", quote_literal(text)));
     }

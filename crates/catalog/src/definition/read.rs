@@ -3,7 +3,7 @@
 //! The caller holds a lock on the table when what is read must still hold later (see `distribute.rs`).
 //! Constraints, indexes and the like are read in `details.rs`.
 
-use super::{Blockers, ColumnDefinition, Definition, IncomingKey, Privilege, SequenceDefinition, details};
+use super::{Blockers, ColumnDefinition, Definition, IncomingKey, Privilege, SequenceDefinition, details, views};
 use crate::load::{cells, pin_settings, restore_settings};
 use crate::{CatalogError, Query, Refusal, RefusalKind, quote_literal};
 
@@ -28,6 +28,9 @@ async fn read<Q: Query>(q: &mut Q, schema: &str, name: &str) -> Result<Definitio
     read_privileges(q, &mut definition).await?;
     read_sequences(q, &mut definition).await?;
     read_blockers(q, &mut definition).await?;
+    definition.views = views::read(q, &[definition.oid]).await?;
+    let over = definition.views.iter().flat_map(|v| v.dependents.iter().cloned());
+    definition.blockers.dependents.extend(over);
     details::read(q, &mut definition).await?;
     Ok(definition)
 }
@@ -219,7 +222,7 @@ async fn read_sequences<Q: Query>(q: &mut Q, definition: &mut Definition) -> Res
 
 async fn read_blockers<Q: Query>(q: &mut Q, definition: &mut Definition) -> Result<(), CatalogError<Q::Error>> {
     let oid = definition.oid;
-    // Whatever depends normally ('n') on the table or its row type, and is not a part of the table itself.
+    // Whatever depends normally ('n') on the table or its row type, and is neither a part of the table itself nor a view over it.
     let sql = format!(
         "SELECT 'rule', r.rulename, NULL, NULL, NULL FROM pg_rewrite r WHERE r.ev_class = {oid} AND r.rulename <> '_RETURN' \
          UNION ALL SELECT 'publication', p.pubname, NULL, NULL, NULL FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = {oid} \
@@ -228,8 +231,9 @@ async fn read_blockers<Q: Query>(q: &mut Q, definition: &mut Definition) -> Resu
                    WHERE k.contype = 'f' AND k.confrelid = {oid} AND k.conrelid <> {oid} AND k.conparentid = 0 \
          UNION ALL SELECT DISTINCT 'dependent', coalesce(pg_describe_object('pg_class'::regclass, v.ev_class, 0), pg_describe_object(d.classid, d.objid, 0)), NULL, NULL, NULL \
                    FROM pg_depend d LEFT JOIN pg_rewrite v ON d.classid = 'pg_rewrite'::regclass AND v.oid = d.objid AND v.rulename = '_RETURN' \
+                   LEFT JOIN pg_class vc ON vc.oid = v.ev_class \
                    WHERE d.deptype = 'n' \
-                     AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = {oid} \
+                     AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = {oid} AND vc.relkind IS DISTINCT FROM 'v' \
                           OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (SELECT t.oid FROM pg_type t JOIN pg_class c ON t.oid = c.reltype OR t.typelem = c.reltype WHERE c.oid = {oid})) \
                      AND d.classid <> 'pg_constraint'::regclass AND d.classid <> 'pg_attrdef'::regclass \
                      AND NOT (d.classid = 'pg_policy'::regclass AND EXISTS (SELECT FROM pg_policy p WHERE p.oid = d.objid AND p.polrelid = {oid})) \

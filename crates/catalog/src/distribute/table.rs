@@ -57,6 +57,7 @@ fn build(
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;
     builder.before(home, super::hold(definition, "ACCESS EXCLUSIVE", true));
+    builder.before(home, definition.park_views());
     builder.before(home, super::put_aside(definition));
     for node in builder.nodes() {
         let shards = chosen.shards_on(node);
@@ -91,6 +92,7 @@ fn build(
     });
 
     register(&mut builder, definition, chosen, prefix, None);
+    builder.after(home, definition.take_views_along());
     builder.after(home, super::drop_aside(definition));
     builder.finish()
 }

@@ -37,6 +37,7 @@ fn from_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Distri
     builder.before(home, super::hold(definition, "SHARE ROW EXCLUSIVE", true));
     builder.after(home, forget(snapshot, &definition.schema, &definition.name));
     for node in builder.others() {
+        builder.after(node, definition.drop_views());
         builder.after(node, [format!("DROP TABLE {}", definition.qualified())]);
     }
     Ok(builder.finish())
@@ -52,6 +53,7 @@ fn from_partitioned(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
     }
     builder.after(home, forget(snapshot, &definition.schema, &definition.name));
     for node in builder.others() {
+        builder.after(node, definition.drop_views());
         builder.after(node, [format!("DROP TABLE {}", definition.qualified())]);
     }
     Ok(builder.finish())
@@ -67,8 +69,10 @@ fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
         builder.before(node, super::hold(definition, "ACCESS EXCLUSIVE", node == home));
     }
     for node in builder.others() {
+        builder.before(node, definition.drop_views());
         builder.before(node, [super::strip(&table)]);
     }
+    builder.before(home, definition.park_views());
     builder.before(home, super::put_aside(definition));
     builder.before(home, definition.create_table(TableKind::Local));
     builder.before(home, super::carry_identities(definition));
@@ -87,6 +91,7 @@ fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
     builder.after(home, definition.finish(TableKind::Local));
     builder.after(home, super::grant_identities(definition));
     builder.after(home, forget(snapshot, &definition.schema, &definition.name));
+    builder.after(home, definition.take_views_along());
     builder.after(home, super::drop_aside(definition));
     for node in builder.others() {
         builder.after(node, [format!("DROP TABLE {table}")]);

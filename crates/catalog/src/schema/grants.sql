@@ -14,7 +14,7 @@ GRANT EXECUTE ON FUNCTION herd.raise_epoch(bigint, bytea), herd.decide(text, byt
 -- These do what their caller may do, and nothing in anybody else's name.
 GRANT EXECUTE ON FUNCTION herd.rights(regclass), herd.rights_of_shards(regclass), herd.settings(regclass, regclass), herd.replaced(), herd.verify(), herd.run(text), herd.let_own(text),
     herd.lock_tables(text, text, integer), herd.lock_catalog(bigint, integer),
-    herd.run_as(name, text), herd.run_as_owner(regclass, text), herd.run_on(regclass, text), herd.create_as_owner(name, text, text, text, text), herd.create_partition(regclass, name, text), herd.name_of(oid),
+    herd.run_as(name, text), herd.run_as_owner(regclass, text), herd.run_on(regclass, text), herd.create_as_owner(name, text, text, text, text), herd.create_partition(regclass, name, text), herd.make_view(name, text, text, text), herd.lock_views(text[], integer), herd.drop_views(text[]), herd.name_of(oid),
     herd.strip(regclass), herd.note_made(text, regclass), herd.made(text), herd.hold_schema(text), herd.still_table(regclass, oid), herd.cluster_partition(regclass, regclass, text), herd.refuse_admin_call(text), herd.cluster(regclass, text), herd.create_time_partitions(regclass, interval, timestamptz, timestamptz), herd.drop_old_time_partitions(regclass, timestamptz), herd.move_shard(regclass, integer, text), herd.split_shard(regclass, integer, text, text), herd.isolate_tenant(regclass, text, text), herd.drain_node(text), herd.rebalance(), herd.restore_point(text), herd.add_column_copy(regclass, text[], text[]), herd.drop_column_copy(regclass), herd.materialized(), herd.grant_as(regrole, text), herd.table_size(regclass)
     TO PUBLIC;
 

@@ -91,6 +91,68 @@ END
 $$;
 COMMENT ON FUNCTION herd.create_as_owner(name, text, text, text, text) IS 'makes a table as its owner, in a security-restricted operation';
 
+-- The same of a view, or gives one that is there its query once more: constants in it are read as types of the owner's. A view that moves
+-- stays what it is to all that reads it.
+CREATE OR REPLACE FUNCTION herd.make_view(who name, place text, called text, definition text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    room text := 'herd_room_' || gen_random_uuid();
+    known oid := (SELECT n.oid FROM pg_namespace n WHERE n.nspname = place);
+    old oid := (SELECT c.oid FROM pg_class c WHERE c.relnamespace = known AND c.relname = called);
+BEGIN
+    IF who = current_user OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = who) THEN
+        EXECUTE format('CREATE OR REPLACE VIEW %I.%I %s', place, called, definition);
+        EXECUTE format('ALTER VIEW %I.%I OWNER TO %I', place, called, who);
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE SCHEMA %I AUTHORIZATION %I', room, who);
+    IF old IS NOT NULL THEN
+        EXECUTE format('ALTER VIEW %I.%I SET SCHEMA %I', place, called, room);
+    END IF;
+    PERFORM herd.run_as(who, format('CREATE OR REPLACE VIEW %I.%I %s', room, called, definition));
+    IF known IS DISTINCT FROM (SELECT n.oid FROM pg_namespace n WHERE n.nspname = place)
+       OR NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                       WHERE n.nspname = room AND c.relname = called AND c.relkind = 'v' AND pg_get_userbyid(c.relowner) = who
+                         AND (old IS NULL OR c.oid = old)) THEN
+        RAISE EXCEPTION 'code of the owner''s of "%" has changed what that name means', called USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    EXECUTE format('ALTER VIEW %I.%I SET SCHEMA %I', room, called, place);
+    EXECUTE format('DROP SCHEMA %I', room);
+END
+$$;
+COMMENT ON FUNCTION herd.make_view(name, text, text, text) IS 'makes a view as its owner, in a security-restricted operation';
+
+-- Locks views as what changes them would, but not their tables, as LOCK TABLE does: waits for no more than so many milliseconds.
+CREATE OR REPLACE FUNCTION herd.lock_views(views text[], wait_ms integer) RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    item record;
+BEGIN
+    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    FOR item IN SELECT v.name, c.relowner::regrole AS owner FROM unnest(views) WITH ORDINALITY AS v (name, place)
+                  JOIN pg_class c ON c.oid = to_regclass(v.name) WHERE c.relkind = 'v' ORDER BY v.place LOOP
+        EXECUTE format('ALTER VIEW %s OWNER TO %s', item.name, item.owner);
+    END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION herd.lock_views(text[], integer) IS 'locks views that are about to be made anew, or gives up after a time';
+
+-- Those of the views that are there, and all at once: some may be over others.
+CREATE OR REPLACE FUNCTION herd.drop_views(views text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$$
+DECLARE
+    present text := (SELECT string_agg(v, ', ') FROM unnest(views) v JOIN pg_class c ON c.oid = to_regclass(v) WHERE c.relkind = 'v');
+BEGIN
+    IF present IS NOT NULL THEN
+        EXECUTE 'DROP VIEW ' || present;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION herd.drop_views(text[]) IS 'drops views, where they are';
+
 -- Makes a partition of a table as its owner, and for him: PostgreSQL makes its indexes as whoever the new table belongs to, and folds their
 -- expressions. In a schema for nothing else, as he may be nobody who creates something where the table is.
 CREATE OR REPLACE FUNCTION herd.create_partition(parent regclass, called name, bound text) RETURNS void

@@ -13,6 +13,8 @@ const OBJECTS: &str = "
     CREATE TABLE indexed (id int, a int); CREATE UNIQUE INDEX some_index ON indexed (a) WHERE id > 0;
     CREATE TABLE excluded (id int, r int4range, EXCLUDE USING gist (r WITH &&));
     CREATE TABLE viewed (id int, x int); CREATE VIEW v1 AS SELECT x FROM viewed; CREATE MATERIALIZED VIEW m1 AS SELECT id FROM viewed;
+    CREATE TABLE seen (id int); CREATE VIEW v2 AS SELECT id FROM seen; CREATE MATERIALIZED VIEW m2 AS SELECT id FROM v2;
+    CREATE TABLE passed_on (id int); CREATE VIEW v3 AS SELECT id FROM passed_on; CREATE RULE quiet AS ON INSERT TO v3 DO INSTEAD NOTHING;
     CREATE TABLE called (id int); CREATE FUNCTION uses_row(called) RETURNS int LANGUAGE sql AS 'SELECT 1';
     CREATE TABLE parted (id int) PARTITION BY HASH (id); CREATE TABLE part PARTITION OF parted FOR VALUES WITH (MODULUS 1, REMAINDER 0);
     CREATE TABLE parent (id int); CREATE TABLE child () INHERITS (parent);
@@ -42,8 +44,9 @@ fn by_name_and_with_advice() {
             ("plain", "f", "0A000", "point", "bigint"),
             ("indexed", "id", "0A000", "some_index", "Drop it"),
             ("excluded", "id", "0A000", "excluded_r_excl", "rop it"),
-            ("viewed", "id", "2BP01", "view v1", "create them again"),
-            ("viewed", "id", "2BP01", "materialized view m1", ""),
+            ("viewed", "id", "2BP01", "depend on \"viewed\": materialized view m1", "create them again"),
+            ("seen", "id", "2BP01", "materialized view m2", "create them again"),
+            ("passed_on", "id", "0A000", "view \"v3\" over \"passed_on\" has a rule: \"quiet\"", "INSTEAD OF"),
             ("called", "id", "2BP01", "function uses_row", ""),
             ("part", "id", "42809", "a partition", "detach it"),
             ("parent", "id", "0A000", "inheritance", ""),

@@ -106,6 +106,7 @@ impl<C: Client> Work<'_, C> {
         self.run_plan(&plan, begun).await?;
         if let Some(node) = joining {
             self.copy_objects(node, objects::AFTER_TABLES).await?;
+            self.copy_views(node, &snapshot).await?;
             self.tell_of_new_node(&snapshot, &remarks);
         }
         let text = match (value, format) {

@@ -17,6 +17,7 @@ use plan::ddl::place::is_herd;
 use pool::NodeTarget;
 
 use super::distribute::Begun;
+use super::views;
 use crate::client::{Answer, Client};
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
@@ -112,7 +113,8 @@ impl<C: Client> Work<'_, C> {
         let undefined = || ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"));
         let before = find(&known).ok_or_else(undefined)?;
         let referenced = self.referenced(&before, &known).await?;
-        self.take_locks(&Locks::of_kind(&before, &referenced)).await?;
+        let views = self.views_over(&[before.oid]).await?;
+        self.take_locks(&Locks::of_kind(&before, &referenced).with_views(&views)).await?;
         let snapshot = self.snapshot_now().await?;
         let table = find(&snapshot).ok_or_else(undefined)?;
         let mut p = self.lane(snapshot.home).await?;
@@ -124,7 +126,8 @@ impl<C: Client> Work<'_, C> {
         };
         // Others may have changed it, or what its name means, before the locks were there.
         let same = (before.oid, is_herd(&before)) == (table.oid, is_herd(&table)) && definition.oid == table.oid;
-        match same && definition.referenced().all(held) {
+        let views_held = definition.views.iter().all(|v| views.iter().any(|held| held.oid == v.oid));
+        match same && views_held && definition.referenced().all(held) {
             true => Ok((snapshot, table, definition)),
             false => Err(ExecError::Stale),
         }
@@ -151,6 +154,17 @@ impl<C: Client> Work<'_, C> {
 
     /// Everything that takes time. No lock is waited for but those of names that others are about to take.
     async fn run_change(&mut self, change: &Change<'_>) -> Result<()> {
+        let kind = kind_of(change.call);
+        let mut tables = vec![change.table.oid];
+        if change.definition.kind == b'p' && !change.definition.views.is_empty() {
+            tables.extend(self.part_oids(change.table.oid).await?);
+        }
+        let elsewhere = views::wanted_elsewhere(&change.snapshot, &tables, &change.definition.views, kind)?;
+        self.change_table(change).await?;
+        self.make_views_elsewhere(&elsewhere).await
+    }
+
+    async fn change_table(&mut self, change: &Change<'_>) -> Result<()> {
         let distributes = change.call.function == AdminFunction::CreateDistributedTable;
         if distributes && change.definition.kind == b'p' && !is_herd(&change.table) {
             return self.distribute_partitioned(change).await;
@@ -289,12 +303,16 @@ fn is_taken(e: &ExecError) -> bool {
 
 /// Code that works with the table as it is must be right with it as it will be.
 async fn broken_by_kind(call: &AdminCall, snapshot: &Arc<Snapshot>, table: &Relation) -> Vec<Broken> {
-    let kind = match call.function {
+    broken_as(snapshot, vec![table.oid], kind_of(call)).await
+}
+
+/// What a table becomes.
+fn kind_of(call: &AdminCall) -> PlacementKind {
+    match call.function {
         AdminFunction::CreateReferenceTable => PlacementKind::Reference,
         AdminFunction::UndistributeTable => PlacementKind::Local,
         _ => PlacementKind::Distributed,
-    };
-    broken_as(snapshot, vec![table.oid], kind).await
+    }
 }
 
 /// What code breaks once these tables are of another kind.

@@ -144,6 +144,7 @@ impl<C: Client> Work<'_, C> {
             None => {
                 parts.iter().try_for_each(refuse_kind)?;
                 self.give_to_owner(&mut parts).await?;
+                self.refuse_views_over(&parts).await?;
                 self.detach_on_home(&parent, &parts).await?;
                 self.distribute_parts(&parent, &key_of(&parent), &parts, 0).await?;
             }
@@ -163,6 +164,20 @@ impl<C: Client> Work<'_, C> {
             .collect();
         parts.iter().try_for_each(refuse_owner)?;
         self.run_on(self.home(), passed.into_iter()).await
+    }
+
+    /// Of a table that is attached: its views' locks come before its own.
+    async fn refuse_views_over(&mut self, parts: &[Part]) -> Result<()> {
+        let oids: Vec<Oid> = parts.iter().map(|part| part.oid).collect();
+        let Some(view) = self.views_over(&oids).await?.into_iter().next() else { return Ok(()) };
+        let message = format!("view \"{}\" is over a table that is to be a partition", view.name);
+        Err(ExecError::sql(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .hint("Distribute the table first, with colocate_with => the table whose partition it is to be: that takes its views along."))
+    }
+
+    /// A table's partitions, by their numbers.
+    pub(super) async fn part_oids(&mut self, parent: Oid) -> Result<Vec<Oid>> {
+        Ok(self.parts_of(parent).await?.into_iter().map(|part| part.oid).collect())
     }
 
     async fn parts_of(&mut self, parent: Oid) -> Result<Vec<Part>> {
@@ -229,7 +244,7 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    async fn run_on(&mut self, node: NodeId, statements: impl Iterator<Item = String>) -> Result<()> {
+    pub(super) async fn run_on(&mut self, node: NodeId, statements: impl Iterator<Item = String>) -> Result<()> {
         let mut p = self.lane(node).await?;
         p.wrote = true;
         let mut done = Ok(());

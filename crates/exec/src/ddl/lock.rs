@@ -44,6 +44,8 @@ struct KindLocks {
     /// Tables that its foreign keys refer to, quoted and qualified, and whether every node has them. They get and lose triggers; nobody
     /// may rename them, or write to them and wait for the table, until then.
     referenced: Vec<(String, bool)>,
+    /// Views over the table, quoted and qualified: who reads one has its lock before he has the table's.
+    views: Vec<(Oid, String)>,
 }
 
 impl From<TableLocks> for Locks {
@@ -59,6 +61,7 @@ impl Locks {
             schema: r.schema.clone(),
             local: !is_herd(r),
             referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
+            views: vec![],
         };
         let wanted =
             TableLocks { tables: vec![(r.oid, of_relation(r))], mode: LockMode::AccessExclusive, right: Right::Known };
@@ -71,6 +74,7 @@ impl Locks {
             schema: tables.first().map(|r| r.schema.clone()).unwrap_or_default(),
             local: false,
             referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
+            views: vec![],
         };
         let tables = tables.iter().map(|r| (r.oid, of_relation(r))).collect();
         let wanted = TableLocks { tables, mode: LockMode::AccessExclusive, right: Right::Known };
@@ -83,8 +87,17 @@ impl Locks {
         self
     }
 
+    /// Those, and what is over the table.
+    pub fn with_views(mut self, views: &[catalog::ViewOver]) -> Self {
+        if let Some(kind) = &mut self.kind {
+            kind.views.extend(views.iter().map(|v| (v.oid, v.qualified())));
+        }
+        self
+    }
+
     fn oids(&self) -> Vec<Oid> {
-        self.wanted.tables.iter().map(|t| t.0).collect()
+        let views = self.kind.iter().flat_map(|k| &k.views);
+        self.wanted.tables.iter().chain(views).map(|t| t.0).collect()
     }
 
     fn who(&self) -> Who {
@@ -121,7 +134,12 @@ impl Locks {
         let own = self.wanted.tables.iter().filter(|_| here).map(|t| t.1.as_str()).collect();
         let referenced = self.kind.iter().flat_map(|k| &k.referenced).filter(|r| home || r.1);
         let referenced = lock(referenced.map(|r| r.0.as_str()).collect(), "SHARE ROW EXCLUSIVE");
-        let all: Vec<String> = lock(own, self.wanted.mode.as_str()).into_iter().chain(referenced).collect();
+        let views: Vec<String> =
+            self.kind.iter().flat_map(|k| &k.views).filter(|_| here).map(|v| quote_literal(&v.1)).collect();
+        let views = (!views.is_empty())
+            .then(|| format!("SELECT herd.lock_views(ARRAY[{}], {})", views.join(", "), wait.as_millis()));
+        let tables = lock(own, self.wanted.mode.as_str()).into_iter().chain(referenced);
+        let all: Vec<String> = views.into_iter().chain(tables).collect();
         (!all.is_empty()).then(|| format!("SAVEPOINT herd_locks; {}", all.join("; ")))
     }
 }

@@ -40,7 +40,7 @@ impl Graph<'_> {
                     .then(|| Breach::new(&subject, How::TransitionTables))
             })
             .or_else(|| self.sets_default(&subject, a, table, kind))?;
-        let hint = "Use a plain view, or CREATE TABLE … AS, filled again when it should be refreshed.";
+        let hint = "Drop it first, and create it again afterwards: then a router fills it. Or use a plain view.";
         let broken = self.broken(breach, table.oid);
         Some(match materialized {
             true => Broken { refusal: Refusal { hint: Some(hint.into()), ..broken.refusal }, ..broken },

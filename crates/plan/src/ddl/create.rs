@@ -1,6 +1,7 @@
 //! CREATE TABLE, VIEW, MATERIALIZED VIEW, TABLE AS and SELECT INTO. A new table is local; where a view is depends on what it
 //! reads.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::Refusal;
@@ -8,6 +9,7 @@ use catalog::{Placement, RelationKind};
 use sql::ast::{self, Node, ObjectType, RangeVar};
 use sql::{NodeEnum, names, relations, search};
 
+use super::facts::Facts;
 use super::place::{Cx, Name, deparse, is_herd, is_partitioned, is_view, name_of, range_vars, text};
 use super::steps::Step;
 use super::{Ddl, Decided, alter, constraint, materialized, partition};
@@ -194,6 +196,13 @@ pub fn reads_of_tree(cx: &Cx, query: &Node) -> TablesRead {
 /// The same of a query's text.
 pub fn reads_of_text(cx: &Cx, query: &str) -> TablesRead {
     reads_of_view(cx, query, 0, &mut HashMap::new())
+}
+
+/// The same of a view's query, as the catalog has it.
+pub fn reads_of_query(snapshot: &catalog::Snapshot, query: &str) -> TablesRead {
+    let (facts, statement) = (Facts::default(), NodeEnum::SelectStmt(Box::default()));
+    let cx = Cx { statement: &statement, sql: "", snapshot, facts: &facts, locked: OnceCell::new() };
+    reads_of_text(&cx, query)
 }
 
 /// `known`: what was found out of views, each of which may be named by many others.

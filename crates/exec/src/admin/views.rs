@@ -1,0 +1,101 @@
+//! Views over a table that changes its kind. Home keeps them (`catalog/src/definition/views.rs`); other nodes have those that read nothing
+//! but what they have, as CREATE VIEW makes them there, and so get them with the table. What such a view is made of is not known here.
+
+use catalog::{NodeId, Oid, Placement, Relation, Snapshot, ViewOver};
+use plan::code::PlacementKind;
+use plan::ddl::place::is_herd;
+use plan::ddl::reads_of_query;
+use wire::sqlstate;
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::router::herd::catalog_error;
+use crate::work::Work;
+
+/// The views over tables, one with its partitions, that every node is to have once they are of that kind. An error: one could be nowhere.
+pub(super) fn wanted_elsewhere(
+    snapshot: &Snapshot,
+    tables: &[Oid],
+    views: &[ViewOver],
+    kind: PlacementKind,
+) -> Result<Vec<ViewOver>> {
+    if views.is_empty() {
+        return Ok(vec![]);
+    }
+    // What else a view reads: a table on every node is nothing that counts.
+    let placement = if kind == PlacementKind::Local { Placement::Local } else { Placement::Reference };
+    let snapshot = with_placement(snapshot, tables, placement);
+    let mut wanted = vec![];
+    for view in views {
+        let reads = reads_of_query(&snapshot, &view.query);
+        let distributed = reads.distributed || kind == PlacementKind::Distributed;
+        if reads.local && distributed {
+            return Err(mixed(view));
+        }
+        if !reads.local {
+            wanted.push(view.clone());
+        }
+    }
+    Ok(wanted)
+}
+
+/// The catalog with tables somewhere else.
+fn with_placement(snapshot: &Snapshot, tables: &[Oid], placement: Placement) -> Snapshot {
+    let mut snapshot = snapshot.clone();
+    for relation in snapshot.relations.values_mut().filter(|r| tables.contains(&r.oid)) {
+        *relation = Relation { placement: placement.clone(), ..(**relation).clone() }.into();
+    }
+    snapshot
+}
+
+fn mixed(view: &ViewOver) -> ExecError {
+    let message =
+        format!("view \"{}\" would be over both distributed and local tables, which is not supported", view.name);
+    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Make the local tables that it reads reference tables with create_reference_table() first, or drop it.")
+}
+
+impl<C: Client> Work<'_, C> {
+    /// The views over tables, and over those, as home has them.
+    pub(super) async fn views_over(&mut self, tables: &[Oid]) -> Result<Vec<ViewOver>> {
+        let mut p = self.lane(self.home()).await?;
+        let views = catalog::read_views(&mut p.lane, tables).await.map_err(catalog_error);
+        self.put_back(p).await;
+        views
+    }
+
+    /// Makes views on the nodes that don't have them, with all that belongs to them.
+    pub(super) async fn make_views_elsewhere(&mut self, views: &[ViewOver]) -> Result<()> {
+        let home = self.home();
+        let others: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
+        self.make_views_on(&others, views).await
+    }
+
+    /// Makes on a node that has joined what all others have.
+    pub(super) async fn copy_views(&mut self, node: NodeId, snapshot: &Snapshot) -> Result<()> {
+        let tables: Vec<Oid> = snapshot.relations.values().filter(|r| is_herd(r)).map(|r| r.oid).collect();
+        let mut views = self.views_over(&tables).await?;
+        views.retain(|v| !reads_of_query(snapshot, &v.query).local);
+        self.make_views_on(&[node], &views).await
+    }
+
+    async fn make_views_on(&mut self, nodes: &[NodeId], views: &[ViewOver]) -> Result<()> {
+        let home = self.home();
+        for view in views.iter().filter(|_| !nodes.is_empty()) {
+            let mut p = self.lane(home).await?;
+            let made = catalog::read_view_elsewhere(&mut p.lane, view).await.map_err(catalog_error);
+            self.put_back(p).await;
+            let made = made?;
+            for node in nodes {
+                let name = catalog::quote_literal(&view.qualified());
+                let there = self.ask_node(*node, &format!("SELECT pg_catalog.to_regclass({name}) IS NULL")).await?;
+                if there.first().and_then(|r| r.first()?.as_deref()) == Some("t") {
+                    let path = self.set_on(*node, "search_path", "pg_catalog, pg_temp").await?;
+                    self.run_on(*node, made.iter().cloned()).await?;
+                    self.set_on(*node, "search_path", &path).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
