@@ -47,6 +47,7 @@ impl<C: Client> Work<'_, C> {
         }
         if let Finish::PassOn { slice, .. } | Finish::Merge(Merge { slice, .. }) = finish
             && slice.locks
+            && (slice.limit.is_some() || slice.offset.is_some())
         {
             let tag = Box::pin(self.one_by_one(compiled, request)).await?;
             compiled.has_run();
@@ -262,11 +263,13 @@ fn gathered(exchange: &Exchange) -> Result<&Part> {
 
 /// LIMIT and OFFSET of this execution.
 fn counts(slice: Slice, bound: &Bound) -> Result<(Option<u64>, u64)> {
-    Ok((count(slice.limit, bound)?, count(slice.offset, bound)?.unwrap_or(0)))
+    let limit = count(slice.limit, bound, (sqlstate::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, "LIMIT"))?;
+    let offset = count(slice.offset, bound, (sqlstate::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE, "OFFSET"))?;
+    Ok((limit, offset.unwrap_or(0)))
 }
 
-/// LIMIT or OFFSET of this execution; negative ones are PostgreSQL's to refuse, which the nodes already did.
-fn count(c: Option<Count>, bound: &Bound) -> Result<Option<u64>> {
+/// LIMIT or OFFSET of this execution.
+fn count(c: Option<Count>, bound: &Bound, (code, clause): (&'static str, &str)) -> Result<Option<u64>> {
     let Some(c) = c else { return Ok(None) };
     let n = match c {
         Count::Constant(n) => return Ok(Some(n)),
@@ -275,5 +278,8 @@ fn count(c: Option<Count>, bound: &Bound) -> Result<Option<u64>> {
     let Some(Some(_)) = bound.values.get(n - 1) else { return Ok(None) };
     let failed = || ExecError::sql(sqlstate::INVALID_TEXT_REPRESENTATION, "LIMIT and OFFSET must be whole numbers");
     let number = bound.integer(n - 1).ok_or_else(failed)?;
-    Ok(Some(number.max(0) as u64))
+    match u64::try_from(number) {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(ExecError::sql(code, format!("{clause} must not be negative"))),
+    }
 }

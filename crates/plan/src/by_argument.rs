@@ -15,7 +15,7 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
 use crate::types::{Effect, KeyExpr, LiteralKind, Planned, Sequences, TableKeys, Whole};
-use crate::{Context, Refusal, Result, Steps, keys, needs};
+use crate::{Context, Refusal, Result, Steps, given, keys, needs};
 
 /// A statement calls such a routine.
 pub fn calls(statement: &NodeEnum, cx: &Context) -> bool {
@@ -165,10 +165,16 @@ fn argument(call: &ast::FuncCall, routine: &Routine, by: &ByArgument, cx: &Conte
             "Give it as a constant or a parameter of its type.",
         )
     };
-    if call.func_variadic || call.args.iter().any(|a| matches!(a.node, Some(NodeEnum::NamedArgExpr(_)))) {
-        return Err(refusal("which is found by its place: this call names arguments"));
-    }
-    let value = call.args.get(by.number - 1).ok_or_else(|| refusal("which this call leaves out"))?;
+    let given = given::in_order(call, routine).filter(|_| !call.func_variadic);
+    let value = given.as_ref().and_then(|given| given.get(by.number - 1));
+    // A default stands in the function, not in the statement.
+    let is_given = |value: &&Node| {
+        call.args.iter().any(|a| match &a.node {
+            Some(NodeEnum::NamedArgExpr(n)) => n.arg.as_deref() == Some(*value),
+            _ => a == *value,
+        })
+    };
+    let value = value.filter(is_given).ok_or_else(|| refusal("which this call leaves out"))?;
     let key = keys::constant(value).ok_or_else(|| refusal("whose value here is not known before it runs"))?;
     let is_read = match key {
         KeyExpr::Param(n) => {

@@ -26,6 +26,7 @@ pub mod explain;
 pub mod expression;
 pub mod fields;
 mod gather;
+mod given;
 mod hidden;
 pub mod in_turn;
 mod inline;

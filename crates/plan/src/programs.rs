@@ -6,12 +6,13 @@ use catalog::code::{Routine, can_mean};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
-use crate::{Context, Steps, inline};
+use crate::{Context, Steps, given, inline};
 
 /// `SELECT f(…)`, `SELECT * FROM f(…)` or `CALL p(…)`.
 pub struct Call<'c> {
     pub routine: &'c Routine,
-    pub arguments: &'c [Node],
+    /// In the order of its parameters.
+    pub arguments: Vec<Node>,
     /// It stands in FROM.
     pub from: bool,
 }
@@ -57,9 +58,6 @@ fn plain<'c>(call: &'c ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Ca
     if !plain || call.agg_within_group || call.agg_star || call.agg_distinct || call.func_variadic {
         return None;
     }
-    if call.args.iter().any(|a| matches!(a.node, Some(NodeEnum::NamedArgExpr(_)))) {
-        return None;
-    }
     let (schema, name) = names::qualified(&call.funcname);
     if cx.snapshot.builtin_functions.contains_key(name) {
         return None;
@@ -70,9 +68,10 @@ fn plain<'c>(call: &'c ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Ca
         (Some(routine), None) => routine,
         _ => return None,
     };
-    let given = call.args.len() == routine.argument_types.len();
-    let fits = given && routine.by_argument.is_none() && !routine.opaque;
-    fits.then_some(Call { routine, arguments: &call.args, from })
+    if routine.by_argument.is_some() || routine.opaque {
+        return None;
+    }
+    Some(Call { routine, arguments: given::in_order(call, routine)?, from })
 }
 
 /// Calls among what a query selects, made for each of its rows once these are found: nothing else of it depends on what they return.

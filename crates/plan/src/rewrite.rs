@@ -124,6 +124,15 @@ pub fn count(node: Option<&Node>) -> std::result::Result<Option<Count>, NotConst
             f.fval.parse().map(|n| Some(Count::Constant(n))).map_err(|_| NotConstant)
         }
         Some(NodeEnum::ParamRef(p)) => Ok(Some(Count::Param(p.number.max(0) as usize))),
+        // As a driver writes what it has no type for.
+        Some(NodeEnum::TypeCast(t))
+            if matches!(t.type_name.as_ref().and_then(names::plain_type), Some("int8" | "int4" | "int2")) =>
+        {
+            match count(t.arg.as_deref()) {
+                Ok(known @ (None | Some(Count::Param(_)))) => Ok(known),
+                _ => Err(NotConstant),
+            }
+        }
         _ => Err(NotConstant),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::Relation;
-use sql::ast::{self, Node};
+use sql::ast::{self, Node, a_const::Val};
 use sql::walk::{self, Visit, VisitMut};
 use sql::{NodeEnum, build, clauses, names, search};
 use wire::type_oid;
@@ -20,10 +20,11 @@ pub fn by_key(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
         return None;
     }
     let names = Names::of(statement, cx);
-    let Found { table, of, all, compared, given, failed, .. } = names.found(statement);
-    let star = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if names::has_star(c));
+    let found = names.found(statement);
+    let seen = found.has_seen_whole(statement);
+    let Found { table, of, all, compared, given, failed, placed, .. } = found;
     let known = !compared.is_empty() && all.iter().all(|c| compared.contains(c) || given.contains(c));
-    if failed || !known || !given.is_empty() && search::any(statement, star) {
+    if failed || placed != Placed::Nowhere || !known || !given.is_empty() && seen {
         return None;
     }
     let table = table?;
@@ -46,7 +47,10 @@ pub fn refuse(statement: &NodeEnum, planned: &Planned, cx: &Context) -> Result<(
     let names = Names::of(statement, cx);
     let found = names.found(statement);
     let shown: HashSet<_> = outputs(statement).filter_map(target).map(std::ptr::from_ref).collect();
-    let is_used = found.distributed.iter().any(|c| !shown.contains(c));
+    // Subqueries may have it, if nobody asks them for it.
+    let asked = found.of.values().any(|of| *of == Of::Derived) || found.has_seen_whole(statement);
+    let is_shown = |c: &*const ast::ColumnRef| shown.contains(c) || !asked && found.given.contains(c);
+    let is_used = found.placed == Placed::InGroups || !found.distributed.iter().all(is_shown);
     if !is_used || is_of_one_shard(&planned.whole().tables) {
         return Ok(());
     }
@@ -59,7 +63,7 @@ pub fn refuse(statement: &NodeEnum, planned: &Planned, cx: &Context) -> Result<(
 /// All rows that it can mean are in one shard.
 fn is_of_one_shard(tables: &[TableKeys]) -> bool {
     let has_one = |t: &TableKeys| t.relation.distribution().is_some_and(|d| d.group.shards.len() == 1);
-    let Some((first, others)) = tables.split_first() else { return true };
+    let Some((first, others)) = tables.split_first() else { return false };
     let value = |alternatives: &Vec<KeyExpr>| match &alternatives[..] {
         [KeyExpr::ParamArray(_) | KeyExpr::CastParamArray(..)] => None,
         [KeyExpr::Literal { text, kind, cast, .. }] => {
@@ -76,13 +80,26 @@ fn is_of_one_shard(tables: &[TableKeys]) -> bool {
 /// What the client gets to see.
 fn outputs(statement: &NodeEnum) -> impl Iterator<Item = &Node> {
     let list: &[Node] = match statement {
-        NodeEnum::SelectStmt(s) if s.larg.is_none() && s.distinct_clause.is_empty() => &s.target_list,
+        NodeEnum::SelectStmt(s) if tells_rows_apart(s) => &s.target_list,
         NodeEnum::InsertStmt(s) => s.returning_clause.as_ref().map_or(&[], |r| &r.exprs),
         NodeEnum::UpdateStmt(s) => s.returning_clause.as_ref().map_or(&[], |r| &r.exprs),
         NodeEnum::DeleteStmt(s) => s.returning_clause.as_ref().map_or(&[], |r| &r.exprs),
         _ => &[],
     };
     list.iter()
+}
+
+/// Rows that differ in nothing else stay apart.
+fn tells_rows_apart(s: &ast::SelectStmt) -> bool {
+    s.larg.is_none() && s.distinct_clause.is_empty() && s.group_clause.is_empty()
+}
+
+/// Where a ctid is meant by its place in a list of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+enum Placed {
+    Nowhere,
+    InOrder,
+    InGroups,
 }
 
 /// What a ctid is of.
@@ -117,6 +134,9 @@ struct Found<'c, 'a> {
     compared: HashSet<*const ast::ColumnRef>,
     /// Subqueries have them as columns.
     given: HashSet<*const ast::ColumnRef>,
+    placed: Placed,
+    /// What subqueries and WITH queries are called that have one.
+    derived: HashSet<String>,
     failed: bool,
 }
 
@@ -124,7 +144,8 @@ impl<'n> Visit<'n> for Found<'_, '_> {
     fn select(&mut self, s: &'n ast::SelectStmt) -> bool {
         let mut items = vec![];
         s.from_clause.iter().for_each(|item| self.names.items_of(item, &mut items));
-        self.scopes.push(items);
+        self.enter(items);
+        self.look_at_places(s);
         self.with(s.with_clause.as_ref());
         true
     }
@@ -138,7 +159,8 @@ impl<'n> Visit<'n> for Found<'_, '_> {
             NodeEnum::AExpr(e) if names::last(&e.name) == "=" => {
                 let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return true };
                 let sides = match ast::AExprKind::try_from(e.kind) {
-                    Ok(ast::AExprKind::AexprOp) => (one(l), one(r)),
+                    // A row is compared with a subquery, and no subquery with another.
+                    Ok(ast::AExprKind::AexprOp) if ctid(l).is_some() || ctid(r).is_some() => (one(l), one(r)),
                     Ok(ast::AExprKind::AexprOpAny) => (ctid(l), listed(r, ast::SubLinkType::ArraySublink)),
                     _ => (None, None),
                 };
@@ -168,6 +190,43 @@ impl<'n> Visit<'n> for Found<'_, '_> {
 }
 
 impl Found<'_, '_> {
+    fn enter(&mut self, items: Vec<Item>) {
+        let derived = items.iter().filter(|(_, what)| matches!(what, What::Derived));
+        self.derived.extend(derived.map(|(name, _)| name.clone()));
+        self.scopes.push(items);
+    }
+
+    fn look_at_places(&mut self, s: &ast::SelectStmt) {
+        let is_at = |n: &Node, at: usize| {
+            let n = match &n.node {
+                Some(NodeEnum::SortBy(by)) => by.node.as_deref(),
+                _ => Some(n),
+            };
+            matches!(n.and_then(|n| n.node.as_ref()), Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. })) if i.ival == at as i32 + 1)
+        };
+        for at in (0..s.target_list.len()).filter(|at| target(&s.target_list[*at]).is_some()) {
+            let grouped = |n: &Node| is_at(n, at) || search::any(n, |n| matches!(n, NodeEnum::GroupingSet(_)));
+            let placed = match () {
+                () if s.group_clause.iter().chain(&s.distinct_clause).any(grouped) => Placed::InGroups,
+                () if s.sort_clause.iter().any(|n| is_at(n, at)) => Placed::InOrder,
+                () => Placed::Nowhere,
+            };
+            if placed > self.placed {
+                self.placed = placed;
+            }
+        }
+    }
+
+    /// All columns of something, or a whole row of what has a ctid of the table, are asked for.
+    fn has_seen_whole(&self, statement: &NodeEnum) -> bool {
+        !self.derived.is_empty()
+            && search::any(statement, |n| match n {
+                NodeEnum::ColumnRef(c) if names::has_star(c) => true,
+                NodeEnum::ColumnRef(c) => matches!(names::strings(&c.fields)[..], [one] if self.derived.contains(one)),
+                _ => false,
+            })
+    }
+
     fn compare(&mut self, sides: (Option<&ast::ColumnRef>, Option<&ast::ColumnRef>)) {
         if let (Some(l), Some(r)) = sides {
             self.compared.extend([std::ptr::from_ref(l), std::ptr::from_ref(r)]);
@@ -188,6 +247,9 @@ impl Found<'_, '_> {
     /// What a subquery gives by the name of ctid.
     fn given(&mut self, query: &Node) {
         let Some(NodeEnum::SelectStmt(s)) = &query.node else { return };
+        if !tells_rows_apart(s) {
+            return;
+        }
         for target in s.target_list.iter().filter_map(target) {
             self.given.insert(std::ptr::from_ref(target));
         }
@@ -225,16 +287,18 @@ impl Found<'_, '_> {
 /// What names mean in FROM.
 struct Names<'c, 'a> {
     cx: &'c Context<'a>,
-    /// WITH queries, wherever they are.
-    queries: HashSet<String>,
+    /// WITH queries, wherever they are, and whether they have a ctid.
+    queries: HashMap<String, bool>,
 }
 
 impl<'c, 'a> Names<'c, 'a> {
     fn of(statement: &NodeEnum, cx: &'c Context<'a>) -> Self {
-        let mut queries = HashSet::new();
+        let mut queries: HashMap<String, bool> = HashMap::new();
         search::each(statement, |n| {
             if let NodeEnum::CommonTableExpr(c) = n {
-                queries.insert(c.ctename.clone());
+                let gives = c.aliascolnames.is_empty() && c.ctequery.as_deref().is_some_and(gives);
+                // Of two that are called so either may be meant.
+                *queries.entry(c.ctename.clone()).or_insert(gives) &= gives;
             }
         });
         Names { cx, queries }
@@ -243,15 +307,18 @@ impl<'c, 'a> Names<'c, 'a> {
     fn found(&self, statement: &NodeEnum) -> Found<'_, 'a> {
         let mut found = Found {
             names: self,
-            scopes: vec![self.top(statement)],
+            scopes: vec![],
             table: None,
             of: HashMap::new(),
             all: vec![],
             distributed: vec![],
             compared: HashSet::new(),
             given: HashSet::new(),
+            placed: Placed::Nowhere,
+            derived: HashSet::new(),
             failed: false,
         };
+        found.enter(self.top(statement));
         found.with(clauses::with(statement));
         walk::below(statement, &mut found);
         found
@@ -263,6 +330,10 @@ impl<'c, 'a> Names<'c, 'a> {
         let (target, from) = match statement {
             NodeEnum::UpdateStmt(u) => (u.relation.as_ref(), &u.from_clause[..]),
             NodeEnum::DeleteStmt(d) => (d.relation.as_ref(), &d.using_clause[..]),
+            NodeEnum::InsertStmt(i) => (i.relation.as_ref(), &[][..]),
+            NodeEnum::MergeStmt(m) => {
+                (m.relation.as_ref(), m.source_relation.as_deref().map_or(&[][..], std::slice::from_ref))
+            }
             _ => (None, &[][..]),
         };
         items.extend(target.map(|rv| self.item_of(rv)));
@@ -275,6 +346,7 @@ impl<'c, 'a> Names<'c, 'a> {
             Some(NodeEnum::RangeVar(rv)) => items.push(self.item_of(rv)),
             Some(NodeEnum::RangeSubselect(s)) => {
                 let alias = s.alias.as_ref().filter(|a| a.colnames.is_empty());
+                let alias = alias.filter(|_| s.subquery.as_deref().is_some_and(gives));
                 items.push(alias.map_or((String::new(), What::Other), |a| (a.aliasname.clone(), What::Derived)));
             }
             Some(NodeEnum::JoinExpr(j)) if j.alias.is_none() => {
@@ -286,11 +358,11 @@ impl<'c, 'a> Names<'c, 'a> {
 
     fn item_of(&self, rv: &ast::RangeVar) -> Item {
         let renamed = rv.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
-        let is_query = rv.schemaname.is_empty() && self.queries.contains(&rv.relname);
+        let query = self.queries.get(&rv.relname).filter(|_| rv.schemaname.is_empty());
         let what = match self.cx.relation(rv) {
             _ if renamed => What::Other,
-            None if is_query => What::Derived,
-            Some(r) if !is_query && r.distribution().is_some() => What::Table(r.clone()),
+            None if query == Some(&true) => What::Derived,
+            Some(r) if query.is_none() && r.distribution().is_some() => What::Table(r.clone()),
             _ => What::Other,
         };
         (rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname).clone(), what)
@@ -317,6 +389,11 @@ fn target(n: &Node) -> Option<&ast::ColumnRef> {
         Some(NodeEnum::ResTarget(t)) if matches!(&*t.name, "" | "ctid") => t.val.as_deref().and_then(ctid),
         _ => None,
     }
+}
+
+/// A query has a ctid as a column.
+fn gives(query: &Node) -> bool {
+    matches!(&query.node, Some(NodeEnum::SelectStmt(s)) if s.target_list.iter().any(|t| target(t).is_some()))
 }
 
 /// The ctid that is the only column of a query.
@@ -347,7 +424,15 @@ struct Replace {
 
 impl VisitMut for Replace {
     fn node(&mut self, n: &mut NodeEnum) -> bool {
-        // An array of keys of several columns there is not.
+        // Keys of several columns are rows: these stand before the subquery that they are compared with.
+        if let NodeEnum::AExpr(e) = n
+            && e.kind == ast::AExprKind::AexprOp as i32
+            && e.rexpr.as_deref().and_then(ctid).is_some()
+            && e.lexpr.as_deref().and_then(|l| listed(l, ast::SubLinkType::ExprSublink)).is_some()
+        {
+            std::mem::swap(&mut e.lexpr, &mut e.rexpr);
+        }
+        // An array of them there is not.
         if let NodeEnum::AExpr(e) = n
             && e.kind == ast::AExprKind::AexprOpAny as i32
             && e.lexpr.as_deref().and_then(ctid).is_some()
@@ -369,14 +454,18 @@ impl VisitMut for Replace {
     }
 
     fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
-        let expanded = |item: Node| match target(&item) {
-            None => vec![item],
-            Some(c) => {
-                let each = self.columns(c).into_iter().enumerate();
-                each.map(|(i, column)| build::target(column, Some(&own_name(i)))).collect()
+        // Others keep their places in the list.
+        let mut behind = vec![];
+        for item in &mut s.target_list {
+            let Some(c) = target(item) else { continue };
+            let mut columns = self.columns(c).into_iter().enumerate();
+            let named = |(i, column): (usize, Node)| build::target(column, Some(&own_name(i)));
+            if let Some(first) = columns.next().map(named) {
+                *item = first;
             }
-        };
-        s.target_list = std::mem::take(&mut s.target_list).into_iter().flat_map(expanded).collect();
+            behind.extend(columns.map(named));
+        }
+        s.target_list.extend(behind);
         true
     }
 }

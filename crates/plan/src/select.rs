@@ -207,7 +207,7 @@ fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
     let rows = Part { text: a.cx.text(statement)?, target: Recipients::Shards(tables), columns };
-    let slice = Slice { limit, offset, locks: a.levels[level].locking && a.levels[level].limit };
+    let slice = Slice { limit, offset, locks: a.levels[level].locking };
     Ok(Some(match sort.is_empty() {
         true => Finish::PassOn { rows, slice },
         false => Finish::Merge(Merge { rows, sort, slice, bytewise: bytewise(a, select), otherwise }),

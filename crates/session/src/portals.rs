@@ -58,6 +58,15 @@ impl Portals {
         })
     }
 
+    /// Those of several nodes of which rows are still to come.
+    pub fn spread_mut(&mut self) -> impl Iterator<Item = &mut Box<exec::Cursor>> {
+        let unnamed = self.unnamed.as_mut().and_then(|room| (**room).as_mut());
+        self.named.values_mut().chain(unnamed).filter_map(|p| match &mut p.state {
+            Some(PortalState::Spread { cursor, .. }) => Some(cursor),
+            _ => None,
+        })
+    }
+
     /// In place of the one that had the name.
     pub fn insert(&mut self, name: &str, portal: Portal) {
         match name {

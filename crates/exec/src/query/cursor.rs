@@ -157,6 +157,17 @@ impl Cursor {
         self.formats = each(formats, self.fields.len());
     }
 
+    /// A savepoint behind it was rolled back: rows that were read ahead and locked since are not locked any more.
+    pub fn undone(&mut self) {
+        let Source::Nodes(nodes) = &self.source else { return };
+        if nodes.locks && nodes.streams.iter().any(|s| !s.ahead.is_empty()) {
+            let message =
+                "rows of a cursor over several nodes that locks them can't be fetched after ROLLBACK TO SAVEPOINT";
+            let error = wire::ErrorFields::error(sqlstate::FEATURE_NOT_SUPPORTED, message);
+            self.late = Some(Box::new(error.hint("Declare the cursor behind the savepoint, and again after it.")));
+        }
+    }
+
     /// What it takes of the router's memory besides rows.
     pub fn bytes(&self) -> usize {
         let columns = self.fields.iter().map(|f| size_of::<Field>() + f.name.len());

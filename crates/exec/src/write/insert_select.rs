@@ -216,7 +216,8 @@ impl<C: Client> Work<'_, C> {
     /// As [`read_into`](Self::read_into), of a write that returns rows: all of it in one transaction.
     pub async fn write_into<'a>(&'a mut self, write: &Compiled, request: &Request<'_>, rows: Rows<'a>) -> Result<()> {
         let is_pinned = self.pin.is_held();
-        let mut capture = Capture::new(rows, self.client).of_session(is_pinned);
+        // Its connections are the transaction's, and stay so: a cancel reaches them.
+        let mut capture = Capture::within(true, rows, self.client).of_session(is_pinned);
         let mut writer = caught!(self, &mut capture);
         let written = Box::pin(writer.run_alone(write, request, None)).await;
         let written = written.and_then(|done| if done.stale { Err(ExecError::Stale) } else { Ok(()) });

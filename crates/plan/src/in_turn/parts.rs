@@ -8,7 +8,7 @@ use sql::ast::{self, CommonTableExpr, Node};
 use sql::{NodeEnum, build, clauses, relations};
 
 use super::touches::Touches;
-use super::{WithQuery, body, is_run_once, returned};
+use super::{WithQuery, body, is_run_once, modifies, returned};
 use crate::refuse::Refusal;
 use crate::steps::Steps;
 use crate::text::{self, Text};
@@ -48,10 +48,24 @@ pub fn of<'a>(statement: &NodeEnum, with: &'a ast::WithClause, cx: &Context) -> 
         named.push(refers(body, &|j| j < i || with.recursive));
     }
     named.push(refers(&itself, &|_| true));
-    let kept = (0..queries.len()).filter(|i| is_run_once(&with.ctes[*i])).collect();
+    let run = run(with, &named);
+    let kept = run.into_iter().filter(|i| is_run_once(&with.ctes[*i])).collect();
     let mut parts = Parts { itself, with, queries, named, kept };
     parts.keep_read_queries(cx)?;
     Ok(parts)
+}
+
+/// The WITH queries that are run: those that change something, and those that these or the statement itself (the last that names others) name.
+fn run(with: &ast::WithClause, named: &[BTreeSet<usize>]) -> BTreeSet<usize> {
+    let changes = (0..with.ctes.len()).filter(|i| modifies(&with.ctes[*i]));
+    let mut todo: Vec<usize> = changes.chain(named.last().into_iter().flatten().copied()).collect();
+    let mut run = BTreeSet::new();
+    while let Some(i) = todo.pop() {
+        if run.insert(i) {
+            todo.extend(&named[i]);
+        }
+    }
+    run
 }
 
 fn query(cte: &Node) -> Option<&CommonTableExpr> {

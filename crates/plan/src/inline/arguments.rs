@@ -11,7 +11,7 @@ use wire::type_oid as oid;
 
 use super::body::{self, Body};
 use super::unread;
-use crate::Context;
+use crate::{Context, given};
 
 /// `None`: a call's arguments are not all of that kind.
 pub fn put(
@@ -21,15 +21,16 @@ pub fn put(
     statement: &NodeEnum,
     cx: &Context,
 ) -> Option<Body> {
-    if call.args.len() > body.parameters.len() || routine.argument_types.len() != body.parameters.len() {
+    if routine.argument_types.len() != body.parameters.len() {
         return None;
     }
+    let given = given::in_order(call, routine)?;
     let around = Around { statement, cx };
     let mut outer = vec![];
     let mut values = vec![];
     let read = read(&body.query);
-    for (i, ((ty, default), declared)) in body.parameters.iter().zip(&routine.argument_types).enumerate() {
-        let value = call.args.get(i).or(default.as_ref())?;
+    let declared = body.parameters.iter().zip(&routine.argument_types);
+    for (i, ((ty, declared), value)) in declared.zip(&given).enumerate() {
         if !read.contains(&i) {
             body.unread.extend(unread::of(value, *declared, cx)?);
             values.push(value.clone());

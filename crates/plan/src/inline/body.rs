@@ -28,8 +28,8 @@ pub struct Body {
     pub aliases: HashSet<String>,
     /// The tables that it names without their schemas.
     pub tables: Vec<String>,
-    /// Its parameters: types, and defaults.
-    pub parameters: Vec<(ast::TypeName, Option<Node>)>,
+    /// The types of its parameters.
+    pub parameters: Vec<ast::TypeName>,
     /// What it is given names columns around it.
     pub refers: bool,
     /// Calls that evaluate what it is given and does not read.
@@ -88,7 +88,7 @@ impl Body {
             use ast::FunctionParameterMode::{FuncParamDefault, FuncParamIn, FuncParamTable};
             let ty = p.arg_type.clone()?;
             match ast::FunctionParameterMode::try_from(p.mode) {
-                Ok(FuncParamIn | FuncParamDefault) => given.push((ty, p.defexpr.as_deref().cloned())),
+                Ok(FuncParamIn | FuncParamDefault) => given.push(ty),
                 Ok(FuncParamTable) => table.push((p.name.clone(), ty)),
                 _ => return None,
             }

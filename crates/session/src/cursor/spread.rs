@@ -216,6 +216,11 @@ impl Session {
     /// What was declared behind a savepoint is gone with it.
     pub(crate) fn cursors_undone(&mut self, depth: usize) {
         self.cursors.retain(|_, c| c.depth < depth);
+        let cursors = self.cursors.values_mut().filter_map(|c| match &mut c.at {
+            At::Spread(cursor) => Some(cursor),
+            At::Node { .. } => None,
+        });
+        cursors.chain(self.portals.spread_mut()).for_each(|cursor| cursor.undone());
     }
 
     /// What was declared behind a savepoint that is released belongs to the one around it.

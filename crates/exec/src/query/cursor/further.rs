@@ -161,6 +161,13 @@ impl Nodes {
 
     /// Reads ahead of these streams.
     async fn refill<C: Client>(&mut self, work: &mut Work<'_, C>, dry: &[usize], wanted: u64) -> Result<()> {
+        if self.locks && dry.len() > 1 {
+            // One after the other, and always in that order: whoever else takes the first rows waits at the same node.
+            for i in dry {
+                Box::pin(self.refill(work, std::slice::from_ref(i), wanted)).await?;
+            }
+            return Ok(());
+        }
         let batch = self.batch(wanted);
         let formats = self.formats.clone();
         let mut lanes = self.ask(work, dry, &format!("FETCH FORWARD {batch}"), &formats).await?;

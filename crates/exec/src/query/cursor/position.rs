@@ -109,6 +109,9 @@ impl Cursor {
 
     /// The next rows.
     pub async fn forward<C: Client>(&mut self, work: &mut Work<'_, C>, count: u64, to: &mut To<'_>) -> Result<u64> {
+        if let Some(error) = self.late.take() {
+            return Err(ExecError::Sql(error));
+        }
         if self.position.at_end || count == 0 {
             return Ok(0);
         }
