@@ -140,7 +140,7 @@ impl<C: Client> Work<'_, C> {
         block: bool,
     ) -> Result<Option<Forwarded>> {
         let mode = Mode::of(statement);
-        let detaches = mode == Mode::Plain && matches!(ddl, Ddl::Nodes(_));
+        let together = mode == Mode::Plain && matches!(ddl, Ddl::Nodes(_));
         let forwarded = match ddl {
             Ddl::NotDdl => return Ok(None),
             Ddl::Refuse(refusal) => return Err(refusal.into()),
@@ -153,8 +153,8 @@ impl<C: Client> Work<'_, C> {
                 self.spread(spread, answers, mode == Mode::Changes).await?
             }
             Ddl::Nodes(spread) => {
-                // DETACH CONCURRENTLY, which PostgreSQL does in two transactions of its own, is one over the nodes.
-                if detaches {
+                // DETACH and DROP INDEX CONCURRENTLY, which PostgreSQL does in transactions of its own, are one over the nodes.
+                if together {
                     if block {
                         return Err(ExecError::sql(
                             sqlstate::ACTIVE_SQL_TRANSACTION,
@@ -191,7 +191,7 @@ impl<C: Client> Work<'_, C> {
             self.join_all().await?;
             self.raises_epoch();
         }
-        if matches!(mode, Mode::Uses | Mode::Changes) || detaches {
+        if matches!(mode, Mode::Uses | Mode::Changes) || together {
             // A table that became distributed meanwhile is on other nodes, too, and a node that has come needs all of it.
             self.same_kinds().await?;
         }

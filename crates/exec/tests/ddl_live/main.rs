@@ -260,7 +260,8 @@ async fn indexes() {
 
     alice.good(&["DROP INDEX d, i"]).await;
     expect(n, "SELECT coalesce(to_regclass('d'), to_regclass('i')) IS NULL", "t").await;
-    assert_eq!(alice.code("DROP INDEX CONCURRENTLY orders_note_idx1").await, "0A000");
+    assert_eq!(alice.code("DROP INDEX CONCURRENTLY orders_note_idx1, cc").await, "0A000");
+    assert_eq!(alice.code("DROP INDEX CONCURRENTLY orders_note_idx1 CASCADE").await, "0A000");
     alice.good(&["DROP INDEX CONCURRENTLY cc"]).await;
     expect(n, "SELECT to_regclass('cc') IS NULL", "t").await;
     alice.good(&["ALTER TABLE items ADD UNIQUE (no, order_id)"]).await;

@@ -1,11 +1,13 @@
 //! DROP of everything. Home says whether it can be; the other nodes then drop what they have of it.
 
+use std::sync::Arc;
+
 use crate::Refusal;
-use catalog::RelationKind;
+use catalog::{Relation, RelationKind};
 use sql::NodeEnum;
 use sql::ast::{self, DropBehavior, DropStmt, Node, ObjectType as O};
 
-use super::place::{Cx, Name, deparse, name_of, object_type, strings_of};
+use super::place::{Cx, Name, deparse, is_partitioned, name_of, object_type, strings_of};
 use super::steps::{Spread, Step};
 use super::{Ddl, Decided};
 
@@ -89,16 +91,33 @@ fn drop_index(cx: &Cx, s: &DropStmt, elsewhere: Vec<Node>) -> Decided {
     if !s.concurrent {
         return Ok(Ddl::Nodes(Box::new(with_elsewhere(cx, s, elsewhere)?)));
     }
-    let distributed = |o: &Node| {
-        name_of(&strings_of(o)).and_then(|n| cx.table_of_index(n)).is_some_and(|t| t.distribution().is_some())
-    };
-    if elsewhere.iter().any(distributed) {
+    let tables = elsewhere.iter().filter_map(|o| cx.table_of_index(name_of(&strings_of(o))?));
+    let distributed: Vec<_> = tables.filter(|t| t.distribution().is_some()).collect();
+    match distributed.is_empty() {
+        true => Ok(Ddl::Autocommit(Box::new(with_elsewhere(cx, s, elsewhere)?))),
+        false => drop_concurrently(cx, s, elsewhere, &distributed),
+    }
+}
+
+/// PostgreSQL can't do it to a partitioned table: over the nodes it is one transaction, whose locks are had for a moment only.
+fn drop_concurrently(cx: &Cx, s: &DropStmt, elsewhere: Vec<Node>, tables: &[&Arc<Relation>]) -> Decided {
+    let refuse = |what: &str| Err(Refusal::new(format!("DROP INDEX CONCURRENTLY does not support {what}"), ""));
+    if s.objects.len() > 1 {
+        return refuse("dropping multiple objects");
+    }
+    if s.behavior == DropBehavior::DropCascade as i32 {
+        return refuse("CASCADE");
+    }
+    if let Some(table) = tables.iter().find(|t| is_partitioned(t)) {
         return Err(Refusal::new(
-            "DROP INDEX CONCURRENTLY is not supported on a distributed table",
+            format!("cannot drop an index of partitioned table \"{}\" concurrently", table.name),
             "Use DROP INDEX, perhaps after SET lock_timeout: it needs its lock for a moment only.",
         ));
     }
-    Ok(Ddl::Autocommit(Box::new(with_elsewhere(cx, s, elsewhere)?)))
+    let plain = DropStmt { concurrent: false, ..s.clone() };
+    let home = deparse(NodeEnum::DropStmt(plain.clone()))?;
+    let others = deparse(NodeEnum::DropStmt(DropStmt { objects: elsewhere, missing_ok: true, ..plain }))?;
+    Ok(Ddl::Nodes(Box::new(cx.home_and(vec![Step::new(home)], vec![Step::new(others)]))))
 }
 
 /// DROP OWNED and REASSIGN OWNED.

@@ -69,7 +69,7 @@ pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option
         NodeEnum::IndexStmt(s) if !s.concurrent => (of(s.relation.as_ref()), LockMode::Share),
         NodeEnum::CreateTrigStmt(s) => (of(s.relation.as_ref()), ALL),
         NodeEnum::RuleStmt(s) => (of(s.relation.as_ref()), ALL),
-        NodeEnum::DropStmt(s) if !s.concurrent => {
+        NodeEnum::DropStmt(s) => {
             let objects: Vec<_> = s.objects.iter().map(strings_of).collect();
             let named = objects.iter().filter_map(|o| name_of(o));
             let tables = match object_type(s.remove_type) {
