@@ -83,7 +83,7 @@ pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use gather::{Key, Semijoin, Shuffle};
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
-pub use router_views::RouterView;
+pub use router_views::{Constraints, RouterView};
 pub use steps::Steps;
 pub use text::{Piece, Text};
 pub use tree::*;

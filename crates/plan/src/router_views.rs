@@ -2,7 +2,7 @@
 //! statements read them. What their rows are is not known here.
 
 use sql::ast::RangeVar;
-use sql::{NodeEnum, relations, search};
+use sql::{NodeEnum, names, relations, search};
 
 use crate::{Context, backends, sizes};
 
@@ -12,6 +12,8 @@ pub enum RouterView {
     /// PostgreSQL's view of sessions: a node knows its connections with routers.
     Activity,
     ColumnCopies,
+    /// Of these PostgreSQL has rows that nobody has made.
+    Constraints(Constraints),
     /// PostgreSQL's view of a session's cursors: home knows those that it has itself.
     Cursors,
     Locks,
@@ -27,12 +29,29 @@ pub enum RouterView {
     Verify,
 }
 
+/// Where constraints are listed: a foreign key to a distributed table is there once more for each of home's shards of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Constraints {
+    /// `pg_constraint`
+    All,
+    /// Those of the information schema: `table_constraints`, `key_column_usage`, `referential_constraints`, `constraint_column_usage`.
+    Tables,
+    KeyColumns,
+    References,
+    UsedColumns,
+}
+
 impl RouterView {
-    const ALL: [RouterView; 11] = {
+    const ALL: [RouterView; 16] = {
         use RouterView::*;
         [
             Activity,
             ColumnCopies,
+            Constraints(self::Constraints::All),
+            Constraints(self::Constraints::Tables),
+            Constraints(self::Constraints::KeyColumns),
+            Constraints(self::Constraints::References),
+            Constraints(self::Constraints::UsedColumns),
             Cursors,
             Locks,
             Prepared,
@@ -50,6 +69,11 @@ impl RouterView {
         match self {
             RouterView::Activity => "pg_stat_activity",
             RouterView::ColumnCopies => "column_copies",
+            RouterView::Constraints(Constraints::All) => "pg_constraint",
+            RouterView::Constraints(Constraints::Tables) => "table_constraints",
+            RouterView::Constraints(Constraints::KeyColumns) => "key_column_usage",
+            RouterView::Constraints(Constraints::References) => "referential_constraints",
+            RouterView::Constraints(Constraints::UsedColumns) => "constraint_column_usage",
             RouterView::Cursors => "pg_cursors",
             RouterView::Locks => "locks",
             RouterView::Prepared => "pg_prepared_statements",
@@ -65,7 +89,11 @@ impl RouterView {
     /// The schema it is in.
     pub const fn schema(self) -> &'static str {
         match self {
-            RouterView::Activity | RouterView::Cursors | RouterView::Prepared => "pg_catalog",
+            RouterView::Activity
+            | RouterView::Constraints(Constraints::All)
+            | RouterView::Cursors
+            | RouterView::Prepared => "pg_catalog",
+            RouterView::Constraints(_) => "information_schema",
             RouterView::ColumnCopies
             | RouterView::Locks
             | RouterView::Progress
@@ -75,6 +103,11 @@ impl RouterView {
             | RouterView::Transactions
             | RouterView::Verify => "herd",
         }
+    }
+
+    /// It is PostgreSQL's own, of which what is made is made on a node's, for those who look at that.
+    pub const fn is_postgres(self) -> bool {
+        matches!(self, RouterView::Activity | RouterView::Constraints(_))
     }
 
     /// Which of the views a relation's name means.
@@ -113,6 +146,15 @@ impl RouterView {
         if read.contains(&RouterView::Activity) && backends::reads_of_node(statement) {
             read.retain(|v| *v != RouterView::Activity);
         }
+        // A table's own rows have what a query of them has not.
+        if cx.snapshot.groups.is_empty() || search::any(statement, is_system_column) {
+            read.retain(|v| !matches!(v, RouterView::Constraints(_)));
+        }
         read
     }
+}
+
+fn is_system_column(n: &NodeEnum) -> bool {
+    const COLUMNS: [&str; 6] = ["tableoid", "ctid", "xmin", "xmax", "cmin", "cmax"];
+    matches!(n, NodeEnum::ColumnRef(c) if COLUMNS.contains(&names::last(&c.fields)))
 }

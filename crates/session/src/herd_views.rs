@@ -1,11 +1,12 @@
 //! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes;
-//! `herd.table_sizes` and `herd.stat_tables`, which it adds up (`herd_views/added_up.rs`);
+//! `herd.table_sizes` and `herd.stat_tables`, which it adds up (`herd_views/added_up.rs`); PostgreSQL's lists of constraints, of which it leaves some out (`herd_views/constraints.rs`);
 //! `herd.column_copies`, which stores know; and `herd.progress`, `herd.sessions`, `pg_cursors`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
 //!
 //! What a client may see of a node, its own role decides there. The rows are written into the statement in place of the
 //! view's name before it is planned. This file does not know which statements read them (`plan/src/router_views.rs`), nor what they mean, apart from whose backends serve which session.
 
 mod added_up;
+mod constraints;
 mod rows;
 
 use std::borrow::Cow;
@@ -13,8 +14,8 @@ use std::borrow::Cow;
 use catalog::NodeId;
 use exec::ExecError;
 use plan::{Decided, RouterView, sizes};
-use sql::ast::Node;
-use sql::{NodeEnum, relations};
+use sql::ast::{self, Node};
+use sql::{NodeEnum, relations, search};
 use wire::sqlstate;
 
 use crate::backends;
@@ -25,9 +26,11 @@ use crate::session::{Result, Session};
 fn body(view: RouterView, home: NodeId) -> Cow<'static, str> {
     let text = match view {
         RouterView::StatTables | RouterView::TableSizes => return added_up::body(view, home).into(),
-        RouterView::ColumnCopies | RouterView::Prepared | RouterView::Progress | RouterView::Sessions => {
-            "SELECT r.* FROM rows r"
-        }
+        RouterView::ColumnCopies
+        | RouterView::Constraints(_)
+        | RouterView::Prepared
+        | RouterView::Progress
+        | RouterView::Sessions => "SELECT r.* FROM rows r",
         RouterView::Cursors => {
             "SELECT r.* FROM rows r UNION ALL SELECT c.* FROM pg_catalog.pg_cursors c \
          WHERE pg_catalog.left(c.name, 12) OPERATOR(pg_catalog.<>) 'herd cursor ' AND pg_catalog.left(c.name, 5) OPERATOR(pg_catalog.<>) 'herd_'"
@@ -80,8 +83,8 @@ impl Session {
         // Of statements about rows the pids are put in with what they signal.
         let speaks = decided.plan.rows().is_none() && decided.reads.backends;
         if plan::decide::keeps_query(statement) {
-            // One of pg_stat_activity is made on PostgreSQL's own, for those who look at a node.
-            let Some(view) = uses.iter().find(|v| **v != RouterView::Activity) else { return Ok(None) };
+            // One of PostgreSQL's own is for those who look at a node.
+            let Some(view) = uses.iter().find(|v| !v.is_postgres()) else { return Ok(None) };
             let name = qualified(*view);
             return Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
@@ -114,6 +117,12 @@ impl Session {
             }
             *node = put;
         });
+        search::each_mut(&mut own, |n| {
+            if let NodeEnum::ColumnRef(c) = n {
+                without_schema(c, uses);
+            }
+            true
+        });
         if speaks {
             backends::put_pid(&mut own, self.id as i32)?;
         }
@@ -125,6 +134,9 @@ impl Session {
 
     /// A view's rows as an item of FROM, and the length of its text. `which`: a condition of what nodes are asked for.
     async fn rows_of(&mut self, view: RouterView, which: &str, sql: &str) -> Result<(Node, usize)> {
+        if let RouterView::Constraints(which) = view {
+            return from_item(&constraints::query(view, which));
+        }
         let name = qualified(view);
         let rows = match view {
             RouterView::ColumnCopies => self.router.herd.column_copies(&self.epoch.snapshot).await,
@@ -133,6 +145,7 @@ impl Session {
             RouterView::Prepared => self.prepared_rows(),
             RouterView::Activity => self.activity_rows(sql).await?,
             RouterView::Sessions => self.sessions().await?,
+            RouterView::Constraints(_) => vec![],
             RouterView::Locks
             | RouterView::StatTables
             | RouterView::TableSizes
@@ -169,9 +182,24 @@ impl Session {
             body(view, self.epoch.snapshot.home),
             view.name(),
         );
-        match sql::parse(&text, true)?.pop() {
-            Some(NodeEnum::SelectStmt(s)) if !s.from_clause.is_empty() => Ok((s.from_clause[0].clone(), text.len())),
-            _ => Err(ExecError::internal(format!("unreadable rows of {name}"))),
-        }
+        from_item(&text)
+    }
+}
+
+/// `schema.view.column` of a view that has become a query, which is in no schema.
+fn without_schema(column: &mut ast::ColumnRef, put: &[RouterView]) {
+    if let [schema, name, _] = &column.fields[..]
+        && let (Some(NodeEnum::String(schema)), Some(NodeEnum::String(name))) = (&schema.node, &name.node)
+        && put.iter().any(|v| (v.schema(), v.name()) == (&schema.sval, &name.sval))
+    {
+        column.fields.remove(0);
+    }
+}
+
+/// What stands in FROM of a query, and the length of the query's text.
+fn from_item(text: &str) -> Result<(Node, usize)> {
+    match sql::parse(text, true)?.pop() {
+        Some(NodeEnum::SelectStmt(s)) if !s.from_clause.is_empty() => Ok((s.from_clause[0].clone(), text.len())),
+        _ => Err(ExecError::internal("unreadable rows of a view")),
     }
 }
