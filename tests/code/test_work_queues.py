@@ -152,3 +152,95 @@ def test_a_cursor_locks_what_it_has_given(both, herd_many, herd):
         other.execute("rollback")
         assert len(many.execute("fetch all from c").fetchall()) == 47
         many.execute("rollback")
+
+
+@pytest.mark.parametrize("sql", [
+    "with q as (select id from jobs where id in (1, 2) order by id limit 2 for update) update jobs set worker = 9 from q where jobs.id = q.id returning jobs.id",
+    "with q as (select id from jobs where id in (1, 2) order by id limit 2 for update) select * from q", "select id from jobs where id in (1, 2) order by id limit 2 for update",
+    "with q as (update jobs set worker = 9 where id in (1, 2) returning id) insert into done select id, 1 from q",
+])
+def test_who_waits_can_be_cancelled(both, herd, sql):
+    """And so a deadlock over several nodes is found: it is broken by a cancel."""
+    with herd.connect() as holder, herd.connect() as waiting:
+        for connection in (holder, waiting):
+            connection.execute("set search_path = wq, public")
+        holder.execute("begin")
+        holder.execute("select id from jobs where id = 2 for update")
+        errors = []
+
+        def wait():
+            try:
+                waiting.execute(sql)
+            except psycopg.Error as error:
+                errors.append(error.sqlstate)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join(0.7)
+        assert thread.is_alive()
+        waiting.cancel_safe(timeout=5)
+        thread.join(10)
+        assert errors == ["57014"]
+        holder.execute("rollback")
+
+
+def test_workers_queue_at_the_same_row(both, herd):
+    """Without SKIP LOCKED all of them wait for the first row: none locks another's first, and then waits for it."""
+    _, many = both
+    many.execute("update jobs set worker = 0")
+    failures, done = [], []
+
+    def work():
+        try:
+            with herd.connect() as connection:
+                connection.execute("set search_path = wq, public")
+                for _ in range(15):
+                    connection.execute("begin")
+                    (row,) = connection.execute("select id from jobs order by id limit 1 for update").fetchall()
+                    connection.execute("update jobs set worker = worker + 1 where id = %s", row)
+                    connection.execute("commit")
+                    done.append(row)
+        except psycopg.Error as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not failures and len(done) == 60
+    assert many.execute("select worker from jobs where id = 1").fetchone() == (60,)
+
+
+def test_locks_go_with_a_savepoint(both, herd_many, herd):
+    """What a cursor has read ahead, and locked, behind a savepoint is not given without its lock after it was rolled back."""
+    _, many = both
+    many.execute("begin")
+    many.execute("declare c cursor for select id from jobs order by id limit 10 for update")
+    many.execute("savepoint s")
+    many.execute("fetch 1 from c")
+    many.execute("rollback to s")
+    if herd_many.nodes > 1:
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="SAVEPOINT"):
+            many.execute("fetch 1 from c")
+
+
+def test_what_nobody_names_locks_nothing(both, herd):
+    _, many = both
+    with herd.connect() as other:
+        other.execute("set search_path = wq, public")
+        many.execute("begin")
+        sql = "with q as (select id from jobs order by id limit 2 for update), w as (insert into done values (100, 1), (101, 1) returning id) select count(*) from w"
+        assert many.execute(sql).fetchone() == (2,)
+        assert len(other.execute("select id from jobs for update skip locked").fetchall()) == 200
+
+
+@pytest.mark.parametrize(("limit", "offset", "state"), [(-2, 0, "2201W"), (5, -1, "2201X")])
+@pytest.mark.parametrize("lock", ["", "for update"])
+def test_negative_counts(both, limit, offset, state, lock):
+    for connection in both:
+        with pytest.raises(psycopg.Error) as e:
+            connection.execute(f"select id from jobs order by id limit %s offset %s {lock}", (limit, offset))
+        assert e.value.sqlstate == state
+    answers = [connection.execute(f"select id from jobs order by id limit %s::int8 offset %s::int {lock}", (3, 2)).fetchall() for connection in both]
+    assert answers[0] == answers[1]

@@ -23,7 +23,7 @@ pub fn by_key(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
     let found = names.found(statement);
     let seen = found.has_seen_whole(statement);
     let Found { table, of, all, compared, given, failed, placed, .. } = found;
-    let known = !compared.is_empty() && all.iter().all(|c| compared.contains(c) || given.contains(c));
+    let known = all.iter().all(|c| compared.contains(c) || given.contains(c));
     if failed || placed != Placed::Nowhere || !known || !given.is_empty() && seen {
         return None;
     }
