@@ -7,7 +7,7 @@ from .pairs import Pair
 from .programs import devices
 
 pytestmark = pytest.mark.xdist_group("devices")
-REFUSED = {"old ones go by place": "system columns", "old ones go by place and table": "tableoid of a distributed table"}
+REFUSED = {"old ones go by place and table": "tableoid of a distributed table"}
 
 
 @pytest.fixture(scope="module")

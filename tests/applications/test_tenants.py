@@ -8,11 +8,7 @@ from .programs import tenants
 
 pytestmark = pytest.mark.xdist_group("tenants")
 # Refused, with what is said of it.
-REFUSED = {
-    "rows of json": "anonymous row values are not supported over several nodes",
-    "by place, everywhere": "system columns",
-    "by place, any": "system columns",
-}
+REFUSED = {"rows of json": "anonymous row values are not supported over several nodes"}
 
 
 @pytest.fixture(scope="module")
