@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use foldhash::fast::RandomState;
 use wire::sqlstate;
 
 use crate::carried::{Carried, Carriers};
@@ -68,17 +69,17 @@ impl Arrays {
         Ok(())
     }
 
-    /// The different rows that these columns have, without those that have NULL in one of them; `None`: they are more bytes than that.
-    pub fn distinct(&self, columns: &[usize], bytes_max: usize) -> Option<Arrays> {
+    /// The different rows that these columns have, without those that have NULL in one of them; `None`: they are more, or more bytes, than that.
+    pub fn distinct(&self, columns: &[usize], rows_max: u64, bytes_max: usize) -> Option<Arrays> {
         let carriers = Carriers::of(columns.iter().filter_map(|c| self.carriers.iter().nth(*c).copied()));
         let mut all = Arrays::new(&carriers);
         let mut values: Vec<Values> = columns.iter().filter_map(|c| self.columns.get(*c).map(Values::of)).collect();
-        let mut known = HashSet::new();
+        let mut known = HashSet::with_hasher(RandomState::default());
         for _ in 0..self.rows {
             let row: Vec<Option<&[u8]>> = values.iter_mut().map(|column| column.next().flatten()).collect();
             if row.iter().all(Option::is_some) && known.insert(row.clone()) {
                 all.push(&row).ok()?;
-                if all.bytes() > bytes_max {
+                if all.rows > rows_max || all.bytes() > bytes_max {
                     return None;
                 }
             }
@@ -154,7 +155,7 @@ mod tests {
         ];
         rows.iter().for_each(|row| all.push(row).unwrap());
         let values = |columns: &[usize]| {
-            let told = all.distinct(columns, 1000).unwrap();
+            let told = all.distinct(columns, 9, 1000).unwrap();
             let rows = told.columns.iter().map(|c| Values::of(c).map(|v| v.unwrap().to_vec()).collect::<Vec<_>>());
             rows.map(|column| column.iter().map(|v| String::from_utf8_lossy(v).into()).collect::<Vec<String>>())
                 .collect::<Vec<_>>()
@@ -162,6 +163,6 @@ mod tests {
         assert_eq!(values(&[0]), [["1", "2"]]);
         assert_eq!(values(&[2, 0]), [["", "y", ""], ["1", "1", "2"]]);
         assert_eq!(values(&[1, 2]), [["x", "x", "z"], ["", "y", ""]]);
-        assert!(all.distinct(&[0], 24).is_none());
+        assert!(all.distinct(&[0], 9, 24).is_none() && all.distinct(&[0], 1, 1000).is_none());
     }
 }

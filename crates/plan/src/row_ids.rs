@@ -1,5 +1,6 @@
 //! `ctid` of a distributed table, where it only says which rows are meant: `ctid IN (SELECT ctid FROM t … LIMIT 10)`. Each shard has ctids of
-//! its own, so the primary key says it in their place. It does not know how a statement is planned, nor whether it has to be changed.
+//! its own, so the primary key says it in their place; what would compare it otherwise with another shard's is refused. How a statement is
+//! planned is not known here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub fn refuse(statement: &NodeEnum, planned: &Planned, cx: &Context) -> Result<(
     }
     let names = Names::of(statement, cx);
     let found = names.found(statement);
-    let shown: HashSet<_> = outputs(statement).filter_map(target).map(std::ptr::from_ref).collect();
+    let shown: HashSet<_> = outputs(statement).filter_map(shown).map(std::ptr::from_ref).collect();
     // Subqueries may have it, if nobody asks them for it.
     let asked = found.of.values().any(|of| *of == Of::Derived) || found.has_seen_whole(statement);
     let is_shown = |c: &*const ast::ColumnRef| shown.contains(c) || !asked && found.given.contains(c);
@@ -170,6 +171,10 @@ impl<'n> Visit<'n> for Found<'_, '_> {
                 let equal = s.oper_name.is_empty() || names::last(&s.oper_name) == "=";
                 let test = s.testexpr.as_deref().filter(|_| equal).and_then(ctid);
                 self.compare((test, s.subselect.as_deref().and_then(only_target)));
+            }
+            // A join by that name.
+            NodeEnum::JoinExpr(j) if names::strings(&j.using_clause).contains(&"ctid") => {
+                (self.failed, self.placed) = (true, Placed::InGroups);
             }
             NodeEnum::RangeSubselect(s) => s.subquery.iter().for_each(|q| self.given(q)),
             NodeEnum::ColumnRef(c) if is_ctid(c) => {
@@ -387,6 +392,20 @@ fn ctid(n: &Node) -> Option<&ast::ColumnRef> {
 fn target(n: &Node) -> Option<&ast::ColumnRef> {
     match &n.node {
         Some(NodeEnum::ResTarget(t)) if matches!(&*t.name, "" | "ctid") => t.val.as_deref().and_then(ctid),
+        _ => None,
+    }
+}
+
+/// A ctid that the client gets to see, by whatever name, and as a text.
+fn shown(n: &Node) -> Option<&ast::ColumnRef> {
+    fn value(n: &Node) -> Option<&ast::ColumnRef> {
+        match &n.node {
+            Some(NodeEnum::TypeCast(t)) => t.arg.as_deref().and_then(value),
+            _ => ctid(n),
+        }
+    }
+    match &n.node {
+        Some(NodeEnum::ResTarget(t)) => t.val.as_deref().and_then(value),
         _ => None,
     }
 }

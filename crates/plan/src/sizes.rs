@@ -120,7 +120,9 @@ fn asked<'c>(f: &'c FuncCall, cx: &Context) -> Option<Asked<'c>> {
         return None;
     }
     let distributed = || constant(argument, cx).is_some_and(|r| r.distribution().is_some());
-    (is_parameter(argument) || distributed()).then_some(Asked { bytes, argument, own: true })
+    // What a parameter names is known when it runs: where all tables are home's, home says it.
+    let unknown = || is_parameter(argument) && !cx.snapshot.groups.is_empty();
+    (unknown() || distributed()).then_some(Asked { bytes, argument, own: true })
 }
 
 fn is_parameter(node: &Node) -> bool {

@@ -326,6 +326,13 @@ impl Session {
         }
     }
 
+    /// It is closed where nothing can be asked now: its node is told when something is asked there again.
+    pub fn forget_cursor(&mut self, name: &str) {
+        if let Some(Cursor { at: At::Node { node, .. }, .. }) = self.cursors.remove(name) {
+            self.leftover.lock().push((node, name.to_string()));
+        }
+    }
+
     /// One, or ALL where there is no name. Of a name that is not known home says the error.
     pub async fn close_cursor(&mut self, c: &ast::ClosePortalStmt, sql: &str) -> Result<Forwarded> {
         if c.portalname.is_empty() {

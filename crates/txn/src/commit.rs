@@ -374,12 +374,12 @@ impl Transaction {
 
 /// How long recovery may take to end what it has begun to end.
 const RECOVERY_MAX: Duration = Duration::from_secs(10);
-const RECOVERY_PAUSE: Duration = Duration::from_millis(2);
+const RECOVERY_PAUSES_MS: std::ops::RangeInclusive<u64> = 2..=100;
 
 /// What was prepared there has ended, whoever has ended it: recovery may have been faster, and not be done yet. As PostgreSQL forgets the name
 /// before it tells others of what has changed, and gives locks free last (`FinishPreparedTransaction` in twophase.c), that is waited for.
 async fn ended(lane: &mut Lane, end: &str) -> Result<(), PoolError> {
-    let begun = Instant::now();
+    let (begun, mut pause) = (Instant::now(), *RECOVERY_PAUSES_MS.start());
     let mut done = lane.finish().await.map(drop);
     while let Err(PoolError::Server(e)) = &done
         && begun.elapsed() < RECOVERY_MAX
@@ -390,14 +390,15 @@ async fn ended(lane: &mut Lane, end: &str) -> Result<(), PoolError> {
             sqlstate::UNDEFINED_OBJECT => done,
             _ => return done,
         };
-        tokio::time::sleep(RECOVERY_PAUSE).await;
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        pause = (2 * pause).min(*RECOVERY_PAUSES_MS.end());
     }
     done
 }
 
-/// Prepared transactions that have no name any more, and their locks still.
-const BEING_ENDED: &str = "SELECT FROM pg_catalog.pg_locks l WHERE l.pid IS NULL AND l.locktype OPERATOR(pg_catalog.=) 'transactionid' \
-     AND NOT EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p WHERE p.transaction OPERATOR(pg_catalog.=) l.transactionid)";
+/// Prepared transactions that have no name any more, and their locks still. Locks are looked at first: who gets some meanwhile has a name.
+const BEING_ENDED: &str = "WITH held AS MATERIALIZED (SELECT transactionid FROM pg_catalog.pg_locks WHERE pid IS NULL AND locktype OPERATOR(pg_catalog.=) 'transactionid') \
+     SELECT FROM held h WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p WHERE p.transaction OPERATOR(pg_catalog.=) h.transactionid)";
 
 /// The decision is on disk, and on a synchronous standby where there is one, before anybody follows it: COMMIT PREPARED
 /// always flushes (`RecordTransactionCommitPrepared` in twophase.c), a COMMIT only if `synchronous_commit` says so. The

@@ -1,8 +1,8 @@
 -- What a node has of each table, and has done with it: its own part of views over all nodes. A router adds the parts up, and fills in what
 -- a node can't know. Sizes, estimates and counts are those of PostgreSQL, which shows them to everybody.
 
--- Every table of users' own with what holds its rows: itself, or its partitions however deep, shards among them. Nothing is locked for it, so
--- that no table keeps anybody from asking for another.
+-- Every table of users' own with what holds its rows: itself, or its partitions however deep, shards among them. Finding them locks
+-- nothing; what asks for their sizes waits for who holds one of them ACCESS EXCLUSIVE, as PostgreSQL's own functions do.
 CREATE OR REPLACE VIEW herd.table_parts AS
     SELECT t.oid AS relid, n.nspname::text AS schema, t.relname::text AS name,
            (SELECT i.inhparent FROM pg_catalog.pg_inherits i WHERE i.inhrelid = t.oid AND t.relispartition) AS parent,

@@ -88,7 +88,7 @@ impl<C: Client> Work<'_, C> {
             let made = made?;
             for node in nodes {
                 let name = catalog::quote_literal(&view.qualified());
-                let there = self.ask_node(*node, &format!("SELECT pg_catalog.to_regclass({name}) IS NULL")).await?;
+                let there = self.ask_node(*node, &format!("SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({name}) AND c.relkind OPERATOR(pg_catalog.=) 'v')")).await?;
                 if there.first().and_then(|r| r.first()?.as_deref()) == Some("t") {
                     let path = self.set_on(*node, "search_path", "pg_catalog, pg_temp").await?;
                     self.run_on(*node, made.iter().cloned()).await?;

@@ -1,4 +1,5 @@
-//! PostgreSQL finishes: the parts' rows go to one node as typed arrays, and the outer query runs there.
+//! PostgreSQL finishes: the parts' rows go to one node as typed arrays, and the outer query runs there. Parts are read at once, but for those that
+//! are asked for what meets another's rows (`plan/src/gather/semijoins.rs`): these wait for it, and its values go along.
 
 use std::collections::{BTreeMap, BTreeSet};
 

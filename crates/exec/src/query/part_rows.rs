@@ -24,6 +24,8 @@ use crate::work::rows::Reply;
 
 /// Bytes of values that go along when nodes are asked for other rows.
 const TOLD_MAX: usize = 4 << 20;
+/// Rows beyond which it is not worth telling others' nodes which they are.
+pub const TOLD_ROWS_MAX: u64 = 200_000;
 
 impl<C: Client> Work<'_, C> {
     /// The nodes a part concerns.
@@ -149,8 +151,8 @@ impl<'t> Destination<'t> {
 
     /// The different rows of part `n` by these columns, all of whose rows have come; `None`: they are not held, or more than may be told.
     pub fn told(&self, n: usize, columns: &[usize]) -> Option<Arrays> {
-        let (rows, stored) = self.parts.get(n)?;
-        rows.distinct(columns, TOLD_MAX).filter(|_| !stored)
+        let (rows, _) = self.parts.get(n).filter(|(_, stored)| !stored)?;
+        rows.distinct(columns, TOLD_ROWS_MAX, TOLD_MAX)
     }
 
     /// All have come, and are about to be read where they are. All parts have their tables.

@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::moves::Choice;
 use crate::query::finish::{self, agreed};
+use crate::query::part_rows::TOLD_ROWS_MAX;
 use crate::render::{Child, Fill, NodeStatement};
 use crate::request::{Bound, Keep, Request};
 use crate::router::compiled::Compiled;
@@ -35,8 +36,6 @@ const SLACK: usize = 2;
 const TIMES: f64 = 2.0;
 /// Bytes of rows below which home is done with them before nodes have tables for them.
 const SHUFFLE_LEAST: f64 = 32_000_000.0;
-/// Rows beyond which it is not worth telling others' nodes which they are.
-const TOLD_ROWS_MAX: f64 = 200_000.0;
 /// What a value takes besides its width.
 const VALUE: f64 = 4.0;
 
@@ -213,7 +212,7 @@ impl<C: Client> Work<'_, C> {
         let mut left: BTreeSet<usize> = (0..all.len()).collect();
         while let Some(n) = left.iter().copied().min_by(|a, b| each[*a].bytes.total_cmp(&each[*b].bytes)) {
             left.remove(&n);
-            if each[n].rows > TOLD_ROWS_MAX {
+            if each[n].rows > TOLD_ROWS_MAX as f64 {
                 continue;
             }
             let meet =

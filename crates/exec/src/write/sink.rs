@@ -553,7 +553,12 @@ impl Sink {
             match rows::next(&mut p.lane).await? {
                 Reply::Row(frame) if returning && counts && kept.is_ok() => kept = self.returned.push(i, frame.raw),
                 Reply::Complete(tag) if counts => self.count += backend::rows_of_tag(&tag),
-                Reply::Done => return kept,
+                Reply::Done => {
+                    if returning && counts && self.relation.distribution().is_some() {
+                        self.returned.answered(i);
+                    }
+                    return kept;
+                }
                 _ => {}
             }
         }

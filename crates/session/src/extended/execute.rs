@@ -90,7 +90,7 @@ impl Session {
     /// The same, closed by a message. In a failed transaction its node forgets it when that ends.
     pub(super) async fn close_as_portal(&mut self, name: &str) -> Result<()> {
         if self.transaction.has_failed() {
-            self.cursors.remove(name);
+            self.forget_cursor(name);
             return Ok(());
         }
         let close = ast::ClosePortalStmt { portalname: name.to_string() };

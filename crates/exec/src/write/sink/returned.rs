@@ -11,14 +11,16 @@ pub struct Returned {
     rows: KeptRows,
     /// The lane of each of them.
     from: Vec<u32>,
-    /// The lane of each row that was sent.
-    sent: Vec<u32>,
+    /// The lane of each row that was sent; `None`: some were sent that did not come back, and the order is that in which others did.
+    sent: Option<Vec<u32>>,
+    /// Of each lane how many rows were sent, and came back.
+    counts: Vec<(usize, usize)>,
 }
 
 impl Returned {
     /// None so far, to be kept like these.
     pub fn none(rows: KeptRows) -> Self {
-        Returned { rows, from: vec![], sent: vec![] }
+        Returned { rows, from: vec![], sent: Some(vec![]), counts: vec![] }
     }
 
     /// For rows that are kept beside these.
@@ -28,7 +30,10 @@ impl Returned {
 
     /// A row was sent there.
     pub fn sent(&mut self, lane: usize) {
-        self.sent.push(lane as u32);
+        self.count(lane).0 += 1;
+        if let Some(sent) = &mut self.sent {
+            sent.push(lane as u32);
+        }
     }
 
     /// One came back from there. One lane's are in the order in which its rows were sent.
@@ -37,8 +42,24 @@ impl Returned {
     /// 53200 if there is no place for it.
     pub fn push(&mut self, lane: usize, row: Bytes) -> Result<()> {
         self.rows.push(row)?;
+        self.count(lane).1 += 1;
         self.from.push(lane as u32);
         Ok(())
+    }
+
+    /// All that was sent there is answered. What is remembered of rows that did not come back would be remembered for nothing.
+    pub fn answered(&mut self, lane: usize) {
+        let (sent, back) = *self.count(lane);
+        if sent != back {
+            self.sent = None;
+        }
+    }
+
+    fn count(&mut self, lane: usize) -> &mut (usize, usize) {
+        if self.counts.len() <= lane {
+            self.counts.resize(lane + 1, (0, 0));
+        }
+        &mut self.counts[lane]
     }
 
     /// All of them, as the client gets them.
@@ -49,13 +70,11 @@ impl Returned {
 
     /// Where the row is that each of those sent has become; `None`: some have become none, or nobody noted them.
     fn places(&self) -> Option<Vec<usize>> {
-        let lanes = self.sent.iter().chain(&self.from).max().map_or(0, |most| *most as usize + 1);
-        let mut of_lane = vec![vec![]; lanes];
+        let sent = self.sent.as_ref().filter(|sent| sent.len() == self.rows.len())?;
+        let mut of_lane = vec![vec![]; self.counts.len()];
         self.from.iter().enumerate().for_each(|(at, lane)| of_lane[*lane as usize].push(at));
         let mut left: Vec<_> = of_lane.iter().map(|places| places.iter()).collect();
-        let places: Vec<usize> =
-            self.sent.iter().map(|lane| left[*lane as usize].next().copied()).collect::<Option<_>>()?;
-        (places.len() == self.rows.len()).then_some(places)
+        sent.iter().map(|lane| left[*lane as usize].next().copied()).collect()
     }
 }
 
@@ -74,6 +93,7 @@ mod tests {
         for (lane, row) in from {
             all.push(*lane, Bytes::from_static(row.as_bytes())).unwrap();
         }
+        (0..2).for_each(|lane| all.answered(lane));
         all.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect()
     }
 
