@@ -165,8 +165,12 @@ fn argument(call: &ast::FuncCall, routine: &Routine, by: &ByArgument, cx: &Conte
             "Give it as a constant or a parameter of its type.",
         )
     };
-    let given = given::in_order(call, routine).filter(|_| !call.func_variadic);
-    let value = given.as_ref().and_then(|given| given.get(by.number - 1));
+    let named = |a: &Node| matches!(a.node, Some(NodeEnum::NamedArgExpr(_)));
+    let given = match call.args.iter().any(named) {
+        true => given::in_order(call, routine),
+        false => Some(call.args.clone()),
+    };
+    let value = given.as_ref().filter(|_| !call.func_variadic).and_then(|given| given.get(by.number - 1));
     // A default stands in the function, not in the statement.
     let is_given = |value: &&Node| {
         call.args.iter().any(|a| match &a.node {
