@@ -3,6 +3,8 @@
 import psycopg
 import pytest
 
+from harness.both import both_made
+
 pytestmark = pytest.mark.real_herd
 
 _MAKE = (
@@ -50,25 +52,15 @@ REFUSED = [
     "delete from {t} using (select ctid, v from {t} order by v limit 2) d where {t}.ctid = d.ctid returning d", "select d from (select ctid, v from {t}) d",
     "with d as (select '(0,1)'::tid as ctid) delete from {t} using d where {t}.ctid = d.ctid", "delete from {t} using (select distinct on (1) ctid, v from {t} order by 1) d where {t}.ctid = d.ctid",
     "select count(*) from (select distinct ctid, v from {t}) d", "delete from {t} using (select ctid, v from {t} order by 1 limit 3) d where {t}.ctid = d.ctid",
-    "select count(*) from (select ctid, v from {t}) x join (select ctid, id from {t}) y using (ctid)", "select ctid as place, count(*) from {t} group by 1", "delete from {t} where ctid = '(0,1)'", "update {t} set v = 1 where ctid = any ('{{\"(0,1)\",\"(0,2)\"}}'::tid[])", "select id from {t} where ctid = '(0,1)'", "select count(distinct ctid) from {t}",
+    "select count(*) from (select ctid, v from {t}) x join (select ctid, id from {t}) y using (ctid)", "select ctid as place, count(*) from {t} group by 1", "delete from {t} where ctid = '(0,1)'", """delete from {t} where U&"\\0063tid" = '(0,1)'""", "update {t} set v = 1 where ctid = any ('{{\"(0,1)\",\"(0,2)\"}}'::tid[])", "select id from {t} where ctid = '(0,1)'", "select count(distinct ctid) from {t}",
     "select ctid, count(*) from {t} group by ctid", "select * from (select ctid from {t}) x", "delete from {t} where ctid in (select ctid from {t}, pg_class limit 3)",
 ]
 
 
 @pytest.fixture(scope="module")
 def both(oracle, herd):
-    with oracle.connect() as plain, herd.connect() as many:
-        for connection in (plain, many):
-            for sql in _MAKE:
-                connection.execute(sql)
-        for sql in _PLACE:
-            many.execute(sql)
-        for connection in (plain, many):
-            for sql in _FILL:
-                connection.execute(sql)
-        yield plain, many
-        for connection in (plain, many):
-            connection.execute("drop schema ri cascade")
+    with both_made(oracle, herd, _MAKE, _PLACE, _FILL, "ri") as connections:
+        yield connections
 
 
 @pytest.fixture(autouse=True)

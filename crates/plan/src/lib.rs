@@ -235,7 +235,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         return plan_rewritten(tree, cx, steps);
     }
     needs::refuse_reached(statement, cx)?;
-    if has_word(text, b"ctid")
+    if may_have_ctid(text)
         && let Some(tree) = row_ids::by_key(statement, cx)
     {
         return plan_rewritten(tree, cx, steps);
@@ -280,7 +280,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         _ => Ok(Planned::home(true)),
     };
     let mut plan = if has_with(text) { in_turn::of(statement, ordinary, cx, steps) } else { ordinary }?;
-    if needs.views || has_word(text, b"ctid") {
+    if needs.views || may_have_ctid(text) {
         row_ids::refuse(expanded, &plan, original)?;
     }
     locks::at_home(&mut plan, expanded, cx)?;
@@ -345,6 +345,11 @@ impl Needs {
 /// WITH may be in the text: most have none, and are not looked through for it.
 fn has_with(text: &str) -> bool {
     has_word(text, b"with")
+}
+
+/// The same of ctid, which can also be written by its code points.
+fn may_have_ctid(text: &str) -> bool {
+    has_word(text, b"ctid") || has_word(text, b"u&\"")
 }
 
 fn has_word(text: &str, word: &[u8]) -> bool {
