@@ -8,6 +8,8 @@ import time
 import psycopg
 import pytest
 
+from harness.both import both_made
+
 pytestmark = pytest.mark.real_herd
 
 _MAKE = (
@@ -155,18 +157,8 @@ def go(connection, way: str) -> None:
 
 @pytest.fixture(scope="module")
 def both(oracle, herd):
-    with oracle.connect() as plain, herd.connect() as many:
-        for connection in (plain, many):
-            for sql in _MAKE:
-                connection.execute(sql)
-        for sql in _PLACE:
-            many.execute(sql)
-        for connection in (plain, many):
-            for sql in _FILL:
-                connection.execute(sql)
-        yield plain, many
-        for connection in (plain, many):
-            connection.execute("drop schema bc cascade")
+    with both_made(oracle, herd, _MAKE, _PLACE, _FILL, "bc") as connections:
+        yield connections
 
 
 def answer(connection, sql: str, parameters=None, binary: bool = False):

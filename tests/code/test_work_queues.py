@@ -5,6 +5,8 @@ import threading
 import psycopg
 import pytest
 
+from harness.both import both_made
+
 pytestmark = pytest.mark.real_herd
 
 _MAKE = (
@@ -45,18 +47,8 @@ COUNTED = ["select id from jobs limit 9 for update", "select id from jobs where 
 
 @pytest.fixture(scope="module")
 def both(oracle, herd):
-    with oracle.connect() as plain, herd.connect() as many:
-        for connection in (plain, many):
-            for sql in _MAKE:
-                connection.execute(sql)
-        for sql in _PLACE:
-            many.execute(sql)
-        for connection in (plain, many):
-            for sql in _FILL:
-                connection.execute(sql)
-        yield plain, many
-        for connection in (plain, many):
-            connection.execute("drop schema wq cascade")
+    with both_made(oracle, herd, _MAKE, _PLACE, _FILL, "wq") as connections:
+        yield connections
 
 
 @pytest.fixture(autouse=True)

@@ -19,14 +19,14 @@ use std::sync::Arc;
 
 use catalog::Relation;
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, clauses, names, relations, search};
+use sql::{NodeEnum, build, clauses, relations, search};
 
 use crate::classes::Var;
 use crate::gather::{Filters, Used};
 use crate::levels::Analysis;
 use crate::merge_inserts::{self, SourceKeys};
 use crate::refuse::Refusal;
-use crate::scope::is_system;
+use crate::scope::system_column;
 use crate::text;
 use crate::tree::{Part, Recipients, To};
 use crate::types::{ByKey, MoveRows, Planned};
@@ -214,10 +214,7 @@ fn plan_with<'a>(
 
 /// Of which more than columns is asked.
 fn unfit(statement: &NodeEnum, why: &Refusal) -> Refusal {
-    let system = |n: &NodeEnum| match n {
-        NodeEnum::ColumnRef(c) => names::strings(&c.fields).last().is_some_and(|name| is_system(name)),
-        _ => false,
-    };
+    let system = |n: &NodeEnum| system_column(n).is_some();
     match search::any(statement, system) {
         true => Refusal::new(
             "system columns (ctid, tableoid and so on) in a change that reads other tables, or its own, over several nodes are not supported",

@@ -15,7 +15,7 @@ use wire::sqlstate;
 
 use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, names, relations, search};
+use sql::{NodeEnum, build, relations, search};
 
 use crate::clock_text;
 use crate::compose::names_query;
@@ -25,7 +25,7 @@ use crate::needs;
 use crate::reads::{calls_sequence, parse_expression, reads_clock};
 use crate::refuse::Refusal;
 use crate::rewrite;
-use crate::scope::is_system;
+use crate::scope::system_column;
 use crate::splice;
 use crate::text::{self, Text};
 use crate::tree::{Part, Recipients};
@@ -283,12 +283,7 @@ fn rows(
 
 /// PostgreSQL has none of the rows that it puts into a partition by way of its table.
 fn refuse_system_columns(insert: &ast::InsertStmt) -> Result<()> {
-    let system = |n: &NodeEnum| match n {
-        NodeEnum::ColumnRef(c) => {
-            names::strings(&c.fields).last().is_some_and(|name| is_system(name) && *name != "tableoid")
-        }
-        _ => false,
-    };
+    let system = |n: &NodeEnum| system_column(n).is_some_and(|name| name != "tableoid");
     match insert.returning_clause.iter().flat_map(|r| &r.exprs).any(|n| search::any(n, system)) {
         false => Ok(()),
         true => Err(Refusal::new(

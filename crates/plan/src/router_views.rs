@@ -2,9 +2,9 @@
 //! statements read them. What their rows are is not known here.
 
 use sql::ast::RangeVar;
-use sql::{NodeEnum, names, relations, search};
+use sql::{NodeEnum, relations, search};
 
-use crate::{Context, backends, sizes};
+use crate::{Context, backends, scope, sizes};
 
 /// Views that every node has of itself, which the router joins over all nodes, and those of which it alone knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +105,8 @@ impl RouterView {
         }
     }
 
-    /// It is PostgreSQL's own, of which what is made is made on a node's, for those who look at that.
-    pub const fn is_postgres(self) -> bool {
+    /// Views over it may be made: they are over a node's own, for those who look at that.
+    pub const fn may_be_kept(self) -> bool {
         matches!(self, RouterView::Activity | RouterView::Constraints(_))
     }
 
@@ -147,14 +147,9 @@ impl RouterView {
             read.retain(|v| *v != RouterView::Activity);
         }
         // A table's own rows have what a query of them has not.
-        if cx.snapshot.groups.is_empty() || search::any(statement, is_system_column) {
+        if cx.snapshot.groups.is_empty() || search::any(statement, |n| scope::system_column(n).is_some()) {
             read.retain(|v| !matches!(v, RouterView::Constraints(_)));
         }
         read
     }
-}
-
-fn is_system_column(n: &NodeEnum) -> bool {
-    const COLUMNS: [&str; 6] = ["tableoid", "ctid", "xmin", "xmax", "cmin", "cmax"];
-    matches!(n, NodeEnum::ColumnRef(c) if COLUMNS.contains(&names::last(&c.fields)))
 }

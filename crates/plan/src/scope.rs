@@ -292,6 +292,14 @@ pub fn is_system(column: &str) -> bool {
     matches!(column, "tableoid" | "ctid" | "xmin" | "xmax" | "cmin" | "cmax")
 }
 
+/// The name of such a column, if it is one.
+pub fn system_column(n: &NodeEnum) -> Option<&str> {
+    match n {
+        NodeEnum::ColumnRef(c) => names::strings(&c.fields).last().copied().filter(|name| is_system(name)),
+        _ => None,
+    }
+}
+
 /// Whose a column is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {

@@ -84,7 +84,7 @@ impl Session {
         let speaks = decided.plan.rows().is_none() && decided.reads.backends;
         if plan::decide::keeps_query(statement) {
             // One of PostgreSQL's own is for those who look at a node.
-            let Some(view) = uses.iter().find(|v| !v.is_postgres()) else { return Ok(None) };
+            let Some(view) = uses.iter().find(|v| !v.may_be_kept()) else { return Ok(None) };
             let name = qualified(*view);
             return Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,

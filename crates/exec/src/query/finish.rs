@@ -229,23 +229,25 @@ fn told(home: &Destination<'_>, over: &Over, now: &BTreeSet<usize>, columns: &[P
             && let Some(values) = home.told(semijoin.partner, &semijoin.columns)
         {
             all.bytes += values.bytes();
-            all.children.resize_with(all.children.len().max(number + 1), nothing_told);
-            let bare = |c: &usize| columns[semijoin.partner].bare[*c].clone();
-            all.children[*number] = told_rows(values, semijoin.columns.iter().map(bare).collect());
+            put_told(&mut all.children, *number, semijoin, values, columns);
             all.number_of.insert(semijoin.child, *number);
         }
     }
     all
 }
 
-/// Values as rows.
-pub fn told_rows(values: Arrays, types: Vec<String>) -> Child {
-    Child { source: Source::Arrays(values.finish()), types, fenced: false, names: None }
-}
-
-/// Of a semijoin that is not made.
-pub fn nothing_told() -> Child {
-    Child { source: Source::Arrays(vec![]), types: vec![], fenced: false, names: None }
+/// Values as the rows of a statement's semijoin; those that are not made have none.
+pub fn put_told(
+    children: &mut Vec<Child>,
+    number: usize,
+    semijoin: &Semijoin,
+    values: Arrays,
+    columns: &[PartColumns],
+) {
+    let rows = |values: Vec<Array>, types| Child { source: Source::Arrays(values), types, fenced: false, names: None };
+    children.resize_with(children.len().max(number + 1), || rows(vec![], vec![]));
+    let types = semijoin.columns.iter().map(|c| columns[semijoin.partner].bare[*c].clone()).collect();
+    children[number] = rows(values.finish(), types);
 }
 
 /// Whether [`Work::agrees`] found that home says the same.

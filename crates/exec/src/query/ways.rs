@@ -288,12 +288,10 @@ fn bytes(each: &[Expected]) -> f64 {
 
 /// The rows of the statement's semijoins, of which this one has one.
 fn one_told(semijoin: &Semijoin, number: usize, columns: &[PartColumns]) -> Vec<Child> {
-    let mut children: Vec<Child> = (0..number).map(|_| finish::nothing_told()).collect();
-    let bare = |c: &usize| columns[semijoin.partner].bare[*c].clone();
-    let mut one = Arrays::of_text(semijoin.columns.len());
+    let (mut children, mut one) = (vec![], Arrays::of_text(semijoin.columns.len()));
     // Planners look at how many there are.
     if one.push(&vec![None; semijoin.columns.len()]).is_ok() {
-        children.push(finish::told_rows(one, semijoin.columns.iter().map(bare).collect()));
+        finish::put_told(&mut children, number, semijoin, one, columns);
     }
     children
 }
