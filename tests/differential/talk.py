@@ -18,10 +18,19 @@ MODES = ("simple", "extended", "prepared")
 _ANSWER_SECONDS_MAX = 20
 _ERROR_FIELDS = ("sqlstate", "message_primary", "schema_name", "table_name", "column_name", "datatype_name", "constraint_name")
 _FIRST_USER_OID = 16384
+_RECORD_OID = 2249
+_RECORD_ARRAY_OID = 2287
 
 
 class Hang(Exception):
     """No answer in time."""
+
+
+@dataclass
+class UserType:
+    name: str
+    is_record: bool
+    is_array: bool
 
 
 @dataclass
@@ -63,7 +72,7 @@ class Talk:
             raise ConnectionError(f"{server.name}: {self.pg.error_message.decode()}")
         self.notices: list[tuple[str, str, str]] = []
         self.pg.notice_handler = self._on_notice
-        self.user_types: dict[int, str] = {}
+        self.user_types: dict[int, UserType] = {}
         self._prepared = 0
 
     def close(self) -> None:
@@ -143,7 +152,6 @@ class Talk:
         answer = Answer(status, tag=(result.command_status or b"").decode())
         types = [result.ftype(i) for i in range(result.nfields)]
         params = [result.param_type(i) for i in range(result.nparams)]
-        self._learn(types + params)
         answer.columns = [("param", self._type(oid)) for oid in params] + [
             ((result.fname(i) or b"").decode(), self._type(oid), result.fmod(i), result.fformat(i), result.fsize(i))
             for i, oid in enumerate(types)
@@ -157,23 +165,57 @@ class Talk:
     def _type(self, oid: int) -> str:
         if oid < _FIRST_USER_OID:
             return str(oid)
-        return self.user_types.get(oid, f"unknown user type {oid}")
+        if oid not in self.user_types:
+            self._learn()
+        type = self.user_types.get(oid)
+        return type.name if type else f"unknown user type {oid}"
 
     def _value(self, value: bytes | None, oid: int, format_code: int) -> bytes | None:
-        if value is None or format_code == 0 or oid < _FIRST_USER_OID:
-            return value
-        # Binary arrays and records of user types carry oids, which differ from server to server.
-        for user_oid, name in self.user_types.items():
-            value = value.replace(user_oid.to_bytes(4, "big"), f"<{name}>".encode())
+        return value if value is None or format_code == 0 else self._named(value, oid)
+
+    def _named(self, value: bytes, oid: int) -> bytes:
+        """A binary array or record with names in the place of the oids it carries: those differ from server to server."""
+        type = self.user_types.get(oid)
+        if oid == _RECORD_OID or (type and type.is_record):
+            return self._named_record(value)
+        if oid == _RECORD_ARRAY_OID or (type and type.is_array):
+            return self._named_array(value)
         return value
 
-    def _learn(self, types: list[int]) -> None:
+    def _named_record(self, value: bytes) -> bytes:
+        named, at = value[:4], 4
+        for _ in range(int.from_bytes(value[:4], "big")):
+            oid = int.from_bytes(value[at : at + 4], "big")
+            named += self._oid(oid)
+            field, at = self._named_field(value, at + 4, oid)
+            named += field
+        return named
+
+    def _named_array(self, value: bytes) -> bytes:
+        oid = int.from_bytes(value[8:12], "big")
+        at = 12 + 8 * int.from_bytes(value[:4], "big")
+        named = value[:8] + self._oid(oid) + value[12:at]
+        while at < len(value):
+            element, at = self._named_field(value, at, oid)
+            named += element
+        return named
+
+    def _named_field(self, value: bytes, at: int, oid: int) -> tuple[bytes, int]:
+        """A field or element as it is sent, its length before it, and where the next one starts."""
+        length = int.from_bytes(value[at : at + 4], "big", signed=True)
+        end = at + 4 + max(length, 0)
+        return value[at : at + 4] + (self._named(value[at + 4 : end], oid) if length > 0 else b""), end
+
+    def _oid(self, oid: int) -> bytes:
+        return oid.to_bytes(4, "big") if oid < _FIRST_USER_OID else f"<{self._type(oid)}>".encode()
+
+    def _learn(self) -> None:
         """Names of user types, asked on another connection so that this one's transaction is left alone."""
-        if all(oid < _FIRST_USER_OID or oid in self.user_types for oid in types):
-            return
         with self.server.connect() as connection:
-            rows = connection.execute("select oid::int8, typname from pg_catalog.pg_type where oid >= 16384").fetchall()
-        self.user_types = dict(rows)
+            rows = connection.execute(
+                "select oid::int8, typname, typcategory = 'C', typcategory = 'A' from pg_catalog.pg_type where oid >= 16384"
+            ).fetchall()
+        self.user_types = {oid: UserType(*rest) for oid, *rest in rows}
 
     def _on_notice(self, result) -> None:
         self.notices.append(tuple(_field(result, name) for name in ("severity_nonlocalized", "sqlstate", "message_primary")))

@@ -6,7 +6,7 @@ import pytest
 
 from differential.compare import differences
 from differential.corpus import Statement
-from differential.talk import Answer, Outcome
+from differential.talk import Answer, Outcome, Talk, UserType
 
 ROWS = [(b"1", b"a"), (b"2", None)]
 ANSWER = Answer("TUPLES_OK", "SELECT 2", [("id", "23", -1, 0, 4), ("t", "25", -1, 0, -1)], ROWS)
@@ -54,3 +54,18 @@ def test_error_fields_count(name):
     assert name in " ".join(differences(PLAIN, outcome(ERROR), outcome(other)))
     varies = Statement("select", 1, frozenset({"message varies"}))
     assert differences(varies, outcome(ERROR), outcome(other)) == []
+
+
+def test_oids_of_user_types_are_named_where_they_stand_and_nowhere_else():
+    talk = Talk.__new__(Talk)
+    # An oid whose bytes also stand across an array's flags and element type.
+    talk.user_types = {16640: UserType("mood", False, False), 65536: UserType("_mood", False, True), 65537: UserType("pair", True, False)}
+    flags, dimension = b"\0\0\0\1", b"\0\0\0\2\0\0\0\1"
+    elements = b"\0\0\0\3sad" + b"\xff\xff\xff\xff"
+    array = b"\0\0\0\1" + flags + b"\0\0\x41\0" + dimension + elements
+    named = b"\0\0\0\1" + flags + b"<mood>" + dimension + elements
+    assert talk._value(array, 65536, 1) == named
+    record = b"\0\0\0\2" + b"\0\0\0\x17\0\0\0\4\0\1\0\0" + b"\0\1\0\0" + len(array).to_bytes(4, "big") + array
+    assert talk._value(record, 65537, 1) == record[:16] + b"<_mood>" + record[20:24] + named
+    assert talk._value(array, 17, 1) == array
+    assert talk._value(array, 65536, 0) == array
