@@ -15,7 +15,7 @@ mod together;
 pub mod ways;
 
 use bytes::BytesMut;
-use plan::{ChildRows, Count, Exchange, Finish, Merge, Part, Slice, To};
+use plan::{ChildRows, Count, Effect, Exchange, Finish, Merge, Part, Slice, To};
 use txn::Participant;
 use wire::sqlstate;
 
@@ -52,6 +52,10 @@ impl<C: Client> Work<'_, C> {
             let tag = Box::pin(self.one_by_one(compiled, request)).await?;
             compiled.has_run();
             return Ok(tag);
+        }
+        if compiled.plan.whole().effect == Effect::MayWrite {
+            // What its functions do is undone if anything behind it fails.
+            self.need_transaction();
         }
         self.cut_for_read().await?;
         let described = self.described(compiled, request.types()).await?;

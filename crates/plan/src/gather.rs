@@ -100,7 +100,7 @@ fn may_move(a: &Analysis, facts: &Facts) -> bool {
 
 /// What several nodes do for a query that has no other plan; `None`: it has none here either.
 pub fn finish<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> Option<Finish> {
-    if a.writes || a.levels.iter().any(|l| l.locking) || a.uses.is_empty() {
+    if a.changes_rows || a.levels.iter().any(|l| l.locking) || a.uses.is_empty() {
         return None;
     }
     if select.into_clause.is_some() || search::any(select, |n| matches!(n, NodeEnum::IntoClause(_))) {
@@ -148,8 +148,10 @@ fn composed<'a>(a: &Analysis<'a>, select: &'a ast::SelectStmt, level: usize) -> 
     let shuffle =
         composer.gather.as_ref().and_then(|g| shuffle::of(a, &finish, &facts, composer.parts.len(), &g.tables));
     let NodeEnum::SelectStmt(finish) = finish else { return None };
-    let reads_home = composer.uses_home || a.needs_home.is_some() || !relations::of_select(&finish).is_empty();
-    let reads_what_all_see = a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
+    // Functions with side effects are called by home alone, in the transaction.
+    let reads_home =
+        composer.uses_home || a.needs_home.is_some() || a.writes || !relations::of_select(&finish).is_empty();
+    let reads_what_all_see = !a.writes && a.levels.iter().all(|l| l.home_above.is_none() && l.home_below.is_none());
     let text = composer.text(*finish).ok()?;
     let gather = composer.gather.take();
     let semijoins = gather.as_ref().map(|g| semijoins::of(a, select, &composer.parts, g)).unwrap_or_default();

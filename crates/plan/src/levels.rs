@@ -58,6 +58,8 @@ pub struct Analysis<'a> {
     pub reads_reference: bool,
     pub needs_home: Option<String>,
     pub writes: bool,
+    /// It changes rows itself, which no function has to do.
+    pub changes_rows: bool,
     pending: Vec<Pending<'a>>,
     /// Aggregates of subqueries: whose they are is known when all scopes are.
     aggregates: Vec<aggregates::Call<'a>>,
@@ -122,6 +124,7 @@ impl<'a> Analysis<'a> {
             reads_reference: false,
             needs_home: None,
             writes: false,
+            changes_rows: false,
             pending: Vec::new(),
             aggregates: Vec::new(),
             depth: 0,

@@ -92,7 +92,7 @@ pub fn analyse<'a>(
     };
     let Some(rv) = relation else { return Err(Refusal::bare("a write without a table")) };
     refuse_view(rv, statement, a.cx)?;
-    a.writes = true;
+    (a.writes, a.changes_rows) = (true, true);
     let merge = if let NodeEnum::MergeStmt(m) = statement { Some(m.as_ref()) } else { None };
     a.statement(rv, with.as_ref(), Clauses { from, condition, uppers, merge }, parent)
 }

@@ -78,7 +78,7 @@ fn tree(a: &Analysis, select: &ast::SelectStmt, level: usize) -> Result<Finish> 
     if a.writes {
         return Err(Refusal::new(
             "functions with side effects over several nodes are not supported",
-            "Filter every distributed table to one key value, or call the function in a statement of its own.",
+            "Filter every distributed table to one key value, call the function in a statement of its own, or lock the rows in one.",
         ));
     }
     // Each node would lock as many rows as the answer has. Of the query itself rows are taken one by one.

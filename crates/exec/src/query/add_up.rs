@@ -69,7 +69,8 @@ impl<C: Client> Work<'_, C> {
                     arrays.push(&p.iter().map(|v| v.as_deref()).collect::<Vec<_>>())?;
                 }
                 let rows = vec![PartRows::Held(arrays)];
-                let answers = Answers { keep: compiled.keep(request), columns: &columns, rows };
+                let answers =
+                    Answers { whole: compiled.plan.whole(), keep: compiled.keep(request), columns: &columns, rows };
                 self.finish_over(request, otherwise, described, answers, None).await
             }
         }

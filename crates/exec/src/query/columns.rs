@@ -189,7 +189,8 @@ impl<C: Client> Work<'_, C> {
             }
             held.push(PartRows::Held(arrays));
         }
-        let answers = Answers { keep: compiled.keep(request), columns: &columns, rows: held };
+        let answers =
+            Answers { whole: compiled.plan.whole(), keep: compiled.keep(request), columns: &columns, rows: held };
         self.finish_over(request, otherwise, described, answers, None).await
     }
 

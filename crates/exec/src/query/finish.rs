@@ -45,6 +45,8 @@ impl<'s> Over<'s> {
 
 /// What parts have answered.
 pub struct Answers<'c> {
+    /// The statement that they are parts of.
+    pub whole: &'c plan::Whole,
     /// Whether nodes keep the statement over them.
     pub keep: Keep,
     pub columns: &'c [PartColumns],
@@ -104,7 +106,7 @@ impl<C: Client> Work<'_, C> {
             if joined {
                 rows = home.spill.before_join(self, rows, &types, lookups).await?;
             }
-            let answers = Answers { keep, columns: &columns, rows };
+            let answers = Answers { whole: compiled.plan.whole(), keep, columns: &columns, rows };
             self.finish_over(request, text, described, answers, home.spill.lane.as_mut()).await
         }
         .await;
@@ -168,7 +170,7 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         text: &Text,
         described: &Described,
-        Answers { keep, columns, rows }: Answers<'_>,
+        Answers { whole, keep, columns, rows }: Answers<'_>,
         lane: Option<&mut Lane>,
     ) -> Result<String> {
         let bound = described.parameters(request);
@@ -190,6 +192,7 @@ impl<C: Client> Work<'_, C> {
         let mark = self.mark(keep, &statement);
         let home = self.home();
         let mut p = self.lane(home).await?;
+        self.takes_part(&mut p, whole);
         rows::send_statement(&mut p.lane, mark.as_deref(), &statement, false, request.result_formats());
         let result = async {
             p.lane.conn.flush().await?;

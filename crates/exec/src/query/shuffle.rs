@@ -28,6 +28,7 @@ use crate::work::rows;
 
 /// Over what nodes answer.
 struct Shuffled<'s> {
+    whole: &'s plan::Whole,
     shuffle: &'s Shuffle,
     bound: &'s Bound,
     described: &'s Described,
@@ -84,6 +85,7 @@ impl<C: Client> Work<'_, C> {
             let each = destinations.iter_mut().map(|one| one.prepare(&statement.lookups));
             futures_util::future::try_join_all(each).await?;
             let over = Shuffled {
+                whole: compiled.plan.whole(),
                 shuffle,
                 bound: &bound,
                 described: &described,
@@ -156,7 +158,7 @@ impl<C: Client> Work<'_, C> {
         over: Shuffled<'_>,
         destinations: &mut [Destination<'_>],
     ) -> Result<String> {
-        let Shuffled { shuffle, bound, described, types, answers, carriers } = over;
+        let Shuffled { whole, shuffle, bound, described, types, answers, carriers } = over;
         let stored = |(n, types): (usize, &&[String])| {
             let source = Source::Table(spill::table(n));
             Child { source, types: types.to_vec(), fenced: false, names: None }
@@ -188,7 +190,7 @@ impl<C: Client> Work<'_, C> {
             if shuffle.text.rows_named() > 1 {
                 rows = home.spill.before_join(self, rows, &answer_types, &[]).await?;
             }
-            let answers = Answers { keep: Keep::No, columns: answers, rows };
+            let answers = Answers { whole, keep: Keep::No, columns: answers, rows };
             self.finish_over(request, &shuffle.text, described, answers, home.spill.lane.as_mut()).await
         }
         .await;

@@ -21,7 +21,7 @@ impl<'a> Analysis<'a> {
             match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
                 Some(NodeEnum::SelectStmt(_)) => {}
                 _ => {
-                    self.writes = true;
+                    (self.writes, self.changes_rows) = (true, true);
                     self.levels[level].refusal = Some(Refusal::new(
                         "data-modifying statements in WITH over several nodes are not supported",
                         "Run them as statements of their own in one transaction, or filter every table to one key value.",
