@@ -273,6 +273,9 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     let views = if needs.views { views::expand(expanded.to_mut(), cx)? } else { views::Views::default() };
     let cx = &Context { views, lists: lists::Lists::of(text), steps: Some(steps), ..*cx };
     let expanded = expanded.as_ref();
+    if needs.views {
+        tableoid::refuse_in_views(expanded, cx)?;
+    }
     let ordinary = match expanded {
         NodeEnum::SelectStmt(s) => select::plan(s, expanded, text, cx),
         NodeEnum::InsertStmt(s) => insert::plan(s, expanded, text, cx),

@@ -16,7 +16,7 @@ use crate::levels::{Analysis, star_columns};
 use crate::refuse::Refusal;
 use crate::rewrite::GroupItem;
 use crate::scope::{Owner, Scope};
-use crate::{aggregate, expression, rewrite};
+use crate::{aggregate, expression, rewrite, tableoid};
 
 /// Adds a part that reads the rows of the level; gives the query that home runs over them.
 pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
@@ -168,6 +168,14 @@ impl VisitMut for PulledColumns<'_, '_> {
                 return false;
             }
             self.carry(n, key);
+            return false;
+        }
+        if tableoid::is_looked_up(n) {
+            // Only the node that has the row can say it.
+            match aggregate::text(&build::node(n.clone()), self.scope) {
+                Ok(text) => self.carry(n, format!("({text}")),
+                Err(_) => self.refusal = Some(Refusal::not_moved()),
+            }
             return false;
         }
         if let NodeEnum::FuncCall(f) = n

@@ -43,6 +43,8 @@ select tableoid::regclass::text || '!', id from com_src where id = 7;
 select c.tableoid::regclass::varchar from com_src c where id = 7;
 select id from com_src where tableoid = 'com_src'::regclass;
 select tableoid = 'com_src'::regclass from com_src where id = 5;
+select tableoid::regclass::text, count(*) from com_src group by tableoid;
+select (select c.tableoid::regclass::text from com_src c where c.id = 2), count(*) from com_src;
 update com_src set n = n where id < 3 returning tableoid::regclass::text, id;
 select * from "com Quoted" where "Ke y" = 7;
 update "com Quoted" set v = 0 where "Ke y" in (3, 4);

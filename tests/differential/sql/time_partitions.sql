@@ -24,6 +24,22 @@ insert into tl select g, case when g % 3 = 0 then 'a' when g % 3 = 1 then 'b' en
 insert into td select g, 'd' || g from generate_series(0, 8) g;
 insert into tr select g, 'l' || g from generate_series(0, 49) g;
 --! tests
+select tableoid::regclass::text, count(*) from tm group by 1 order by 1;
+select tableoid::regclass::text as part, count(*), min(at) from tm group by tableoid order by part;
+select tableoid::regclass::text, device, at from tm where device = 3 order by at limit 5;
+select distinct tableoid::regclass::text from tl;
+select tableoid::regclass::text, array_agg(x order by x) from tl group by 1 having count(*) > 2;
+select max(tableoid::regclass::text), min(tableoid::regclass::text) from tm;
+select count(*) from tm where tableoid = 'tm_2026_10'::regclass;
+select count(*) from tm where tableoid::regclass <> 'tm_2026_10'::regclass and device = 2;
+select t.tableoid::regclass::text, d.tableoid::regclass::text, count(*) from tm t join td d using (device) group by 1, 2 order by 1;
+select t.tableoid::regclass::text, d.tableoid::regclass::text, d.device from td d left join tm_2026_11 t on t.device = d.device and t.v = 7 order by 3, 1;
+select rank() over (order by x), tableoid::regclass::text from tl where k < 9;
+with p as (select tableoid::regclass::text as part from tm) select part, count(*) from p group by part order by part;
+update tm set v = v + 1 where device = 1 and at < '2026-09-03' returning tableoid::regclass::text, at;
+insert into tm values (1, '2026-10-31 01:00+00', 1), (2, '2026-11-02 02:00+00', 2) returning tableoid::regclass::text, device;
+delete from tm where tableoid = 'tm_2026_11'::regclass and device = 2 returning tableoid::regclass::text, at;
+select count(*) from tm where exists (select from td where td.device = tm.device and tm.tableoid = 'tm_2026_09'::regclass);
 select count(*), min(at), max(at), sum(v) from tm;
 select count(*), min(at), max(at), sum(v) from tm_2026_10;
 select * from tm where device = 3 and at < '2026-09-05 00:00+00' order by at;

@@ -13,6 +13,16 @@ CREATE OR REPLACE VIEW herd.table_parts AS
                   WHERE c.relkind IN ('r', 'm')) p ON p.root = t.oid
      WHERE t.relkind IN ('r', 'p', 'm') AND n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'herd', 'herd_shards');
 
+-- What a row's tableoid is to users: the distributed table, or the partition by time, that its shard is of.
+CREATE OR REPLACE FUNCTION herd.table_of_shard(shard oid) RETURNS regclass
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(i.inhparent, c.oid)::pg_catalog.regclass
+      FROM pg_catalog.pg_class c
+      LEFT JOIN pg_catalog.pg_inherits i
+        ON i.inhrelid OPERATOR(pg_catalog.=) c.oid AND c.relnamespace OPERATOR(pg_catalog.=) 'herd_shards'::pg_catalog.regnamespace
+     WHERE c.oid OPERATOR(pg_catalog.=) shard
+$$;
+
 CREATE OR REPLACE VIEW herd.table_sizes AS
     SELECT p.relid, p.schema, p.name, NULL::text AS kind, min(p.parent::regclass::text) AS partition_of,
            count(*) FILTER (WHERE p.is_shard) AS shards,
