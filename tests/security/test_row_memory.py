@@ -18,7 +18,7 @@ _SESSION, _ALL = 24 << 20, 40 << 20
 def made():
     nodes = [router.node(f"rows{n}") for n in (1, 2)]
     metrics = ports.free_row(1)
-    more = f'metrics = "127.0.0.1:{metrics}"\n[limits]\nrow_bytes_per_session = {_SESSION}\nrow_bytes = {_ALL}\n'
+    more = f'metrics = "127.0.0.1:{metrics}"\n[limits]\nrow_bytes_per_session = {_SESSION}\nrow_bytes = {_ALL}\nspool_bytes = 0\n'
     home, other = map(router.conninfo, nodes)
     one = router.Router(home, [other], more=more)
     one.metrics = metrics

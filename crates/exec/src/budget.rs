@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::{ErrorFields, sqlstate};
 
 use crate::error::{ExecError, Result};
+use crate::spool::Disk;
 
 /// What grows takes so much more at a time: all sessions count in one place.
 const STEP: usize = 16 << 10;
@@ -27,6 +28,8 @@ pub struct Budget {
     session_max: usize,
     all_max: usize,
     all: AtomicUsize,
+    /// Where what is for it may go instead.
+    disk: Option<Arc<Disk>>,
 }
 
 /// A session's part of it.
@@ -45,7 +48,12 @@ pub struct Taken {
 impl Budget {
     /// Bytes that one session may take, and that all may take together.
     pub fn new(purpose: Purpose, session_max: usize, all_max: usize) -> Self {
-        Budget { purpose, session_max, all_max, all: AtomicUsize::new(0) }
+        Budget { purpose, session_max, all_max, all: AtomicUsize::new(0), disk: None }
+    }
+
+    /// What there is no memory for may go there.
+    pub fn or_on(self, disk: Option<Arc<Disk>>) -> Self {
+        Budget { disk, ..self }
     }
 
     /// Bytes taken by all sessions.
@@ -56,6 +64,11 @@ impl Budget {
     /// Bytes one session may take.
     pub fn session_max(&self) -> usize {
         self.session_max
+    }
+
+    /// Bytes that all sessions have on disk.
+    pub fn on_disk(&self) -> u64 {
+        self.disk.as_ref().map_or(0, |disk| disk.used())
     }
 
     /// What the bytes are for, as errors say it.
@@ -95,6 +108,11 @@ impl Allowance {
 }
 
 impl Taken {
+    /// Where what there is no memory for may go.
+    pub fn disk(&self) -> Option<&Arc<Disk>> {
+        self.budget.disk.as_ref()
+    }
+
     /// Nothing yet, of the same session's.
     pub fn another(&self) -> Self {
         Taken { budget: self.budget.clone(), used: self.used.clone(), bytes: 0 }

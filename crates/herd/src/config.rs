@@ -200,6 +200,10 @@ pub struct Limits {
     pub row_bytes_per_session: u64,
     /// The same of all sessions.
     pub row_bytes: u64,
+    /// Bytes of such rows that may be in temporary files of the router, of all sessions; 0: none are.
+    pub spool_bytes: u64,
+    /// Where these files are; the system's place for temporary files when absent.
+    pub spool_directory: Option<PathBuf>,
     /// Bytes that kept plans take.
     pub plan_bytes: u64,
     /// How soon a client whose machine is gone is noticed.
@@ -220,6 +224,8 @@ impl Default for Limits {
             client_message_bytes: 4 << 30,
             row_bytes_per_session: 256 << 20,
             row_bytes: 1 << 30,
+            spool_bytes: 16 << 30,
+            spool_directory: None,
             plan_bytes: 128 << 20,
             tcp: Tcp::default(),
         }

@@ -160,6 +160,10 @@ fn herd_of(
         plan_bytes: config.limits.plan_bytes as usize,
         row_bytes_per_session: config.limits.row_bytes_per_session as usize,
         row_bytes: config.limits.row_bytes as usize,
+        disk: Arc::new(exec::Disk::new(
+            config.limits.spool_directory.clone().unwrap_or_else(std::env::temp_dir),
+            config.limits.spool_bytes,
+        )),
         stores: config.column.iter().map(|c| (c.node.clone(), store_of(&c.store, &pool_config))).collect(),
         seal,
     };

@@ -181,6 +181,7 @@ impl Session {
         let mut pids = vec![vec![]; calls.len()];
         for (n, row) in held.rows.iter().enumerate() {
             self.let_others_run(n).await?;
+            let row = row?;
             let values = wire::backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
             let given = values.get(values.len() - calls.len()..).unwrap_or_default();
             for (list, value) in pids.iter_mut().zip(given) {

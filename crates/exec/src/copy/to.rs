@@ -217,7 +217,7 @@ impl<C: Client> Work<'_, C> {
                 }
                 rows.cut()?;
                 for data in rows.ready.iter() {
-                    self.client.tell(Answer::CopyData(data));
+                    self.client.tell(Answer::CopyData(&data?));
                     self.client.relieve().await?;
                 }
                 self.client.tell(Answer::CopyDone);

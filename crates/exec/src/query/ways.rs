@@ -259,7 +259,7 @@ impl<C: Client> Work<'_, C> {
         let lanes = self.ask_part(&one, &statement, &[], Keep::No).await?;
         let answers = self.read_answers(lanes, false).await?;
         if let Some(row) = answers.iter().flat_map(|a| a.rows.iter()).next()
-            && let Some(Some(line)) = backend::parse_data_row(&row[frame::HEADER_LEN..])?.first()
+            && let Some(Some(line)) = backend::parse_data_row(&row?[frame::HEADER_LEN..])?.first()
             && let Some((rows, width)) = estimate(&String::from_utf8_lossy(line))
         {
             let rows = nodes.len() as f64 * rows;

@@ -26,6 +26,7 @@ use crate::router::readers::Readers;
 use crate::router::roles::Roles;
 use crate::router::row_queue::RowQueues;
 use crate::router::sizes::Sizes;
+use crate::spool::Disk;
 
 /// Connections that one shared queue of reads, or of writes, uses at once. More of them make smaller batches.
 const READERS: usize = 2;
@@ -42,6 +43,8 @@ pub struct HerdConfig {
     /// The same of rows that wait in the router, of a session and of all.
     pub row_bytes_per_session: usize,
     pub row_bytes: usize,
+    /// Where rows wait that are more.
+    pub disk: Arc<Disk>,
     /// Stores of column copies, by the name or number of their node.
     pub stores: Vec<(String, Store)>,
 }
@@ -91,7 +94,11 @@ impl Herd {
         router: u64,
     ) -> Self {
         let pauses = Pauses::new(router, config.seal.clone());
-        let memory = Allowance::of(&Arc::new(for_rows(config.row_bytes_per_session, config.row_bytes)));
+        let memory = Allowance::of(&Arc::new(for_rows(
+            config.row_bytes_per_session,
+            config.row_bytes,
+            Some(config.disk.clone()),
+        )));
         Herd {
             rows: RowQueues::default(),
             shared: SharedQueues::new(pools.clone(), READERS, WRITERS),

@@ -145,7 +145,7 @@ impl<C: Client> Work<'_, C> {
         for answer in self.read_answers(lanes, false).await? {
             let mut sum = Sum::default();
             for row in answer.rows.iter() {
-                sum.add(&backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?);
+                sum.add(&backend::parse_data_row(&row?[wire::frame::HEADER_LEN..])?);
             }
             sums.push(sum);
         }

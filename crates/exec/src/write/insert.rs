@@ -73,16 +73,19 @@ impl<C: Client> Work<'_, C> {
         // RETURNING in the order of VALUES, as plain PostgreSQL has it; ON CONFLICT may have skipped rows, then node by node.
         let whole = answers.iter().zip(nodes.values()).all(|(a, rows)| a.rows.len() == rows.len());
         if whole {
-            let mut ordered: Vec<_> =
-                nodes.values().zip(&answers).flat_map(|(rows, a)| rows.iter().zip(a.rows.iter())).collect();
+            let places =
+                nodes.values().zip(&answers).flat_map(|(rows, a)| rows.iter().zip((0..).map(move |at| (a, at))));
+            let mut ordered: Vec<_> = places.collect();
             ordered.sort_by_key(|(row, _)| **row);
-            for (_, row) in ordered {
-                self.client.tell(Answer::Sent(row));
-                self.client.relieve().await?;
+            for (_, (answer, at)) in ordered {
+                if let Some(row) = answer.rows.get(at)? {
+                    self.client.tell(Answer::Sent(&row));
+                    self.client.relieve().await?;
+                }
             }
         } else {
             for row in answers.iter().flat_map(|a| a.rows.iter()) {
-                self.client.tell(Answer::Sent(row));
+                self.client.tell(Answer::Sent(&row?));
                 self.client.relieve().await?;
             }
         }
@@ -111,7 +114,7 @@ impl<C: Client> Work<'_, C> {
         }
         self.describe_to_client(request, described);
         for row in returned.iter().flat_map(|a| a.rows.iter()) {
-            self.client.tell(Answer::Sent(row));
+            self.client.tell(Answer::Sent(&row?));
             self.client.relieve().await?;
         }
         Ok(format!("INSERT 0 {}", tally.committed))
@@ -131,6 +134,7 @@ impl<C: Client> Work<'_, C> {
             let home = std::collections::BTreeSet::from([self.home()]);
             let lanes = self.ask_part(&home, &statement, &[], Keep::No).await?;
             for row in self.read_answers(lanes, false).await?.iter().flat_map(|answer| answer.rows.iter()) {
+                let row = row?;
                 let row = backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?;
                 let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
                 values.extend(row.into_iter().map(|v| v.map(text)));

@@ -134,7 +134,7 @@ impl<C: Client> Work<'_, C> {
         if i.returning {
             self.describe_to_client(request, &described);
             for row in returned.iter() {
-                self.client.tell(Answer::Sent(row));
+                self.client.tell(Answer::Sent(&row?));
                 self.client.relieve().await?;
             }
         }
@@ -262,7 +262,7 @@ impl Consumer for WaitingRows {
 impl WaitingRows {
     async fn feed(mut self, sink: &mut Sink, client: &mut impl Client) -> Result<()> {
         sink.start().await?;
-        while let Some(row) = self.0.pop() {
+        while let Some(row) = self.0.pop()? {
             sink.row(&backend::parse_data_row(&row[frame::HEADER_LEN..])?).await?;
             sink.tell_said(&mut |said| client.tell(said));
             client.relieve().await?;

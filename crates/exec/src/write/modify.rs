@@ -67,7 +67,7 @@ impl<C: Client> Work<'_, C> {
         let mut tally = Tally::default();
         let answers = self.apart(&texts, request, &mut tally).await?;
         for row in answers.iter().flat_map(|a| a.rows.iter()) {
-            self.client.tell(Answer::Sent(row));
+            self.client.tell(Answer::Sent(&row?));
             self.client.relieve().await?;
         }
         Ok(tally.committed)

@@ -49,11 +49,8 @@ impl<C: Client> Work<'_, C> {
             sink.carry(carriers);
         }
         for row in answers.iter().flat_map(|a| a.rows.iter()) {
-            let sent = match backend::parse_data_row(&row[wire::frame::HEADER_LEN..]) {
-                Ok(values) => sink.row(&values).await,
-                Err(e) => Err(e.into()),
-            };
-            if let Err(e) = sent {
+            let sent = async { sink.row(&backend::parse_data_row(&row?[wire::frame::HEADER_LEN..])?).await };
+            if let Err(e) = sent.await {
                 return Err(sink.abort(self, e).await);
             }
         }
@@ -61,7 +58,7 @@ impl<C: Client> Work<'_, C> {
         if returning {
             self.describe_to_client(request, &described);
             for row in returned.iter() {
-                self.client.tell(Answer::Sent(row));
+                self.client.tell(Answer::Sent(&row?));
                 self.client.relieve().await?;
             }
         }

@@ -151,7 +151,7 @@ impl<C: Client> Work<'_, C> {
                 Ok(answer) => {
                     let mut arrays = Arrays::new(carriers);
                     for row in answer.rows.iter() {
-                        arrays.push(&backend::parse_data_row(&row[wire::frame::HEADER_LEN..])?)?;
+                        arrays.push(&backend::parse_data_row(&row?[wire::frame::HEADER_LEN..])?)?;
                     }
                     written.push((arrays.rows, arrays.finish()));
                 }

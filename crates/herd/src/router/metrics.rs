@@ -84,6 +84,11 @@ fn page(router: &Router, health: &Health) -> String {
         ("herd_plan_bytes", "What kept plans take, in bytes.", router.herd.epoch.load().plan_bytes()),
         ("herd_prepared_bytes", "What clients' prepared statements take, in bytes.", router.budget.used()),
         ("herd_row_bytes", "What rows that wait in the router take, in bytes.", router.herd.memory.budget().used()),
+        (
+            "herd_spool_bytes",
+            "What such rows take in temporary files of the router, in bytes.",
+            router.herd.memory.budget().on_disk() as usize,
+        ),
     ] {
         out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {bytes}\n"));
     }

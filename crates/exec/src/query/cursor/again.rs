@@ -120,8 +120,8 @@ impl Kept {
         while start < end {
             let batch = BATCH_FIRST.min(end - start);
             let mut some: Vec<Bytes> = match backward {
-                true => (end - batch..end).rev().filter_map(|n| self.row(n)).collect(),
-                false => (start..start + batch).filter_map(|n| self.row(n)).collect(),
+                true => (end - batch..end).rev().filter_map(|n| self.row(n).transpose()).collect::<Result<_>>()?,
+                false => (start..start + batch).filter_map(|n| self.row(n).transpose()).collect::<Result<_>>()?,
             };
             if self.formats != reading.formats {
                 let types = work.type_names(reading.fields).await?;
@@ -139,7 +139,10 @@ impl Kept {
         Ok(())
     }
 
-    fn row(&self, n: u64) -> Option<Bytes> {
-        self.rows.get(usize::try_from(n.checked_sub(self.before)?).ok()?).cloned()
+    fn row(&self, n: u64) -> Result<Option<Bytes>> {
+        match n.checked_sub(self.before).and_then(|n| usize::try_from(n).ok()) {
+            Some(at) => self.rows.get(at),
+            None => Ok(None),
+        }
     }
 }

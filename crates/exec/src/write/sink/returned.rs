@@ -63,9 +63,9 @@ impl Returned {
     }
 
     /// All of them, as the client gets them.
-    pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
+    pub fn iter(&self) -> impl Iterator<Item = Result<Bytes>> {
         let places = self.places().unwrap_or_else(|| (0..self.rows.len()).collect());
-        places.into_iter().filter_map(|at| self.rows.get(at))
+        places.into_iter().filter_map(|at| self.rows.get(at).transpose())
     }
 
     /// Where the row is that each of those sent has become; `None`: some have become none, or nobody noted them.
@@ -87,14 +87,14 @@ mod tests {
     use crate::kept_rows;
 
     fn returned(sent: &[usize], from: &[(usize, &'static str)]) -> Vec<String> {
-        let memory = Allowance::of(&Arc::new(kept_rows::for_rows(1 << 20, 1 << 20)));
+        let memory = Allowance::of(&Arc::new(kept_rows::for_rows(1 << 20, 1 << 20, None)));
         let mut all = Returned::none(KeptRows::new(&memory));
         sent.iter().for_each(|lane| all.sent(*lane));
         for (lane, row) in from {
             all.push(*lane, Bytes::from_static(row.as_bytes())).unwrap();
         }
         (0..2).for_each(|lane| all.answered(lane));
-        all.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect()
+        all.iter().map(|row| String::from_utf8_lossy(&row.unwrap()).into_owned()).collect()
     }
 
     #[test]
