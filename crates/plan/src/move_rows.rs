@@ -1,8 +1,10 @@
 //! An UPDATE that may change a row's key: the row is deleted where it is and inserted where it belongs, in one transaction.
 //!
 //! PostgreSQL does the same between partitions of one server (ExecCrossPartitionUpdate in nodeModifyTable.c), but there it
-//! is still an UPDATE to triggers, foreign keys and policies. So tables that have any of these are refused, as is what a
-//! DELETE … RETURNING can't compute. It does not know where rows go.
+//! is still an UPDATE to triggers, foreign keys and policies. So tables whose triggers are users' own are refused, and what home says of
+//! foreign keys and policies is for the executor to judge; as is what a DELETE … RETURNING can't compute. It does not know where rows go.
+
+mod values;
 
 use std::sync::Arc;
 
@@ -50,9 +52,6 @@ pub fn plan(
     if relation.triggers || relation.statement_triggers {
         return Err(refuse("of a table with triggers is not supported"));
     }
-    if relation.row_security {
-        return Err(refuse("of a table with row-level security is not supported"));
-    }
     if uses_cursor(u) {
         return Err(refuse("WHERE CURRENT OF a cursor is not supported"));
     }
@@ -61,47 +60,15 @@ pub fn plan(
     rewrite::replace_now(&mut statement);
     let NodeEnum::UpdateStmt(u) = statement else { return Err(Refusal::bare("not an UPDATE")) };
     let shown = range.alias.as_ref().map_or(&range.relname, |a| &a.aliasname).clone();
-    let mut values = Vec::new();
-    let mut columns = Vec::new();
-    let mut changed = Vec::new();
-    for (i, column) in relation.columns.iter().enumerate().filter(|(_, c)| !c.generated) {
-        let set = u.target_list.iter().find_map(|t| match &t.node {
-            Some(NodeEnum::ResTarget(t)) if t.name == column.name => Some(t),
-            _ => None,
-        });
-        changed.extend(set.map(|_| i));
-        let old = build::column(&[&shown, &column.name]);
-        values.push(match set {
-            None => old,
-            Some(t) if !t.indirection.is_empty() => {
-                return Err(refuse("together with a part of a value is not supported"));
-            }
-            Some(t) => match t.val.as_deref() {
-                Some(Node { node: Some(NodeEnum::SetToDefault(_)) }) => {
-                    return Err(refuse("together with SET … = DEFAULT is not supported"));
-                }
-                Some(Node { node: Some(NodeEnum::MultiAssignRef(_)) }) => {
-                    return Err(refuse("together with SET (…) = … is not supported"));
-                }
-                Some(value) => rewrite::cast(value, &catalog::without_modifier(&column.type_name))?,
-                None => old,
-            },
-        });
-        columns.push(i);
-    }
+    let columns: Vec<usize> = (0..relation.columns.len()).filter(|i| !relation.columns[*i].generated).collect();
+    let set = columns.iter().copied().filter(|i| values::set(&u, &relation.columns[*i].name).is_some()).collect();
     if let Some(returning) = &u.returning_clause
         && (!u.from_clause.is_empty() || !returning.options.is_empty() || names_old_or_new(returning))
     {
         return Err(refuse("with RETURNING of other tables, old or new is not supported"));
     }
-    let exprs = values.into_iter().map(|v| build::target(v, None)).collect();
-    let delete = ast::DeleteStmt {
-        relation: u.relation.clone(),
-        using_clause: u.from_clause.clone(),
-        where_clause: u.where_clause.clone(),
-        returning_clause: Some(ast::ReturningClause { exprs, ..Default::default() }),
-        with_clause: u.with_clause.clone(),
-    };
+    let mut delete = values::deleted(&u, relation, &columns)?;
+    rewrite::replace_now(&mut delete);
     let mut table = build::range_var(&relation.schema, &relation.name, Some(&shown));
     let Some(NodeEnum::RangeVar(table)) = table.node.take() else { return Err(Refusal::bare("not a table")) };
     let insert = ast::InsertStmt {
@@ -113,10 +80,10 @@ pub fn plan(
         ..Default::default()
     };
     Ok(MoveRows {
-        delete: Part { text: cx.text(NodeEnum::DeleteStmt(Box::new(delete)))?, target: found, columns: None },
+        delete: Part { text: cx.text(delete)?, target: found, columns: None },
         insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
         columns,
-        set: changed,
+        set,
         relation: relation.clone(),
     })
 }

@@ -330,6 +330,8 @@ pub struct InsertSelect {
     pub to: To,
     /// Target columns (index into the relation's columns), in the order the source gives them.
     pub columns: Vec<usize>,
+    /// Those of which the source gives a part: where among them, and an expression of the part's type.
+    pub parts: Vec<(usize, String)>,
     pub insert: InsertRows,
     pub returning: bool,
     /// The tail makes rows replace those with their primary key (see `upsert.rs`): of equal rows the last one counts.
@@ -341,6 +343,8 @@ pub struct InsertSelect {
 pub struct InsertRows {
     pub head: Text,
     pub tail: Text,
+    /// The list of columns by itself, as the head has it.
+    pub columns: Text,
 }
 
 impl InsertRows {
@@ -348,7 +352,11 @@ impl InsertRows {
     pub fn of(tree: &sql::NodeEnum) -> crate::Result<Self> {
         let failed = || Refusal::bare("internal: INSERT could not be taken apart");
         let (head, tail) = Text::of(tree)?.split_at(&crate::Piece::Rows(0)).ok_or_else(failed)?;
-        Ok(InsertRows { head, tail })
+        let columns = match tree {
+            sql::NodeEnum::InsertStmt(insert) => crate::insert::parts::written(&insert.cols)?,
+            _ => Text::default(),
+        };
+        Ok(InsertRows { head, tail, columns })
     }
 }
 

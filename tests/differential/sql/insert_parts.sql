@@ -57,3 +57,25 @@ select * from ip_places order by k;
 insert into ip_moments select k + 1, m from ip_moments;
 reset datestyle;
 reset extra_float_digits;
+-- From a query, whose rows have types of their own.
+insert into ip (k, list[1], list[2]) select 7, 7, 8;
+insert into ip (k, list[1], list[2]) select k + 100, k, k::bigint from ip_of;
+insert into ip (k, words[1], words[2]) select k + 200, 'bear', words[1] from ip_of order by k returning k, words;
+insert into ip (k, words[2:3]) select 300, '{x,y}';
+insert into ip (k, place.street, place.number) select 301, 'Weg', 12;
+insert into ip (k, place.number) select 302, 12000;
+insert into ip (k, doc['a']['b'], doc['c']) select k + 400, to_jsonb(k), '"x"' from ip_of;
+insert into ip (k, doc['a']) select k, words from ip_of;
+insert into ip (k, list[1]) select k, words[1] from ip_of;
+insert into ip (k, list[1]) select k, 'y' from ip_of;
+insert into ip (k, list[1]) select k, null from ip_of returning list;
+insert into ip (k, list[1]) select k from ip_of;
+insert into ip (k, list[1]) select k, 1, 2 from ip_of;
+insert into ip (k, list[1], list) select k, 1, '{2}' from ip_of;
+insert into ip (k, list.x) select k, 1 from ip_of;
+-- params: 2, 5, z
+insert into ip (k, list[$1], words[3]) select k + 500, $2, $3 from ip_of returning k, list, words;
+insert into ip_of (k, words[1]) select k, 'again' from ip_of on conflict (k) do update set words[2] = excluded.words[1] returning k, words;
+insert into ip (at, place.street, k) select '2020-01-01', 'late', k + 700 from ip_of;
+with w as (select k, words from ip_of) insert into ip (k, words[1]) select k + 800, words[1] from w;
+select k, list, words, doc, place, at = '2020-01-01' as late, id is not null as numbered from ip order by k;

@@ -91,3 +91,22 @@ select count(*) from rls;
 select v from rls where id = 5;
 reset role;
 alter table rls enable row level security;
+-- A key that changes: the policies say of rows that are taken out and put in what they say of an UPDATE.
+set role rls_ann;
+update rls set id = id + 1000 where id in (8, 9) returning id, owner;
+update rls set (id, v) = (id + 2000, -1) where v > 10;
+update rls set id = 4000, owner = 'rls_bob' where id = 10;
+update rls set (id, owner) = (select id + 5000, 'rls_bob'::name);
+update rls set (id, owner) = (id + 6000, default);
+reset role;
+-- ordered
+select * from rls order by id;
+update rls set id = id + 1 where id = 1;
+create policy more on rls for select using (v > 15);
+update rls set id = id + 1000 where id = 2;
+set role rls_bob;
+update rls set id = id + 1000 where id in (11, 17);
+reset role;
+drop policy more on rls;
+-- ordered
+select * from rls order by id;

@@ -55,7 +55,8 @@ impl<C: Client> Work<'_, C> {
         let batching = self.copy_batching(&relation, &bulk, upsert);
         let kind = match clause {
             Some(tail) => {
-                let rows = plan::InsertRows { head: plan::Text::default(), tail: tail.into() };
+                let rows =
+                    plan::InsertRows { head: plan::Text::default(), tail: tail.into(), columns: plan::Text::default() };
                 SinkKind::insert(&rows, false, &Bound::default(), &self.now)
             }
             None => SinkKind::Copy,

@@ -5,9 +5,10 @@
 //! transaction; otherwise when all of them have been read in it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::BytesMut;
-use catalog::Relation;
+use catalog::{Column, Relation};
 use plan::{InsertSelect, Part, Planned};
 use wire::{backend, frame, sqlstate};
 
@@ -83,6 +84,7 @@ impl<C: Client> Work<'_, C> {
         i: &InsertSelect,
     ) -> Result<String> {
         let (described, bound) = self.described_bound(compiled, request).await?;
+        let (relation, columns) = self.with_parts(i).await?;
         let reads_target = i.source.whole().tables.iter().any(|t| t.relation.oid == i.relation.oid);
         let why_not = match reads_target {
             // Rows that are already committed could be read, and inserted, again.
@@ -94,10 +96,10 @@ impl<C: Client> Work<'_, C> {
         let can = self.herd.pools.size() > 1 && !i.source_locks && !i.reads_temporary;
         let beside = can && self.may_read_beside().await?;
         let batching = self.bulk.batching(commits, i.upsert);
-        let carriers = self.carriers_into(&i.relation, &i.columns, batching.is_some()).await?;
-        let source = self.source(i, &bound.types).await?;
-        // COPY looks at no policies, and goes into no view.
-        let copies = !i.relation.row_security && i.relation.through.is_none();
+        let carriers = self.carriers_into(&relation, &columns, batching.is_some()).await?;
+        let source = self.source(i, (&relation, &columns), &bound.types).await?;
+        // COPY looks at no policies, goes into no view, and has no parts of values.
+        let copies = !i.relation.row_security && i.relation.through.is_none() && i.parts.is_empty();
         let kind = if i.insert.tail.is_empty() && copies && carriers.is_none() {
             SinkKind::Copy
         } else {
@@ -116,8 +118,7 @@ impl<C: Client> Work<'_, C> {
         };
         // What its source takes from sequences has been taken, or is taken elsewhere.
         self.uses = i.target_uses.clone();
-        let mut sink =
-            Sink::open(self, i.relation.clone(), i.columns.clone(), kind, request.result_formats(), batching).await?;
+        let mut sink = Sink::open(self, relation, columns, kind, request.result_formats(), batching).await?;
         if let Some(carriers) = &carriers {
             sink.carry(carriers);
         }
@@ -141,6 +142,31 @@ impl<C: Client> Work<'_, C> {
         Ok(format!("INSERT 0 {count}"))
     }
 
+    /// The table and the columns that rows are for: a part of a value is a column of its own, which has the part's type.
+    async fn with_parts(&mut self, i: &InsertSelect) -> Result<(Arc<Relation>, Vec<usize>)> {
+        let (mut relation, mut columns) = (i.relation.clone(), i.columns.clone());
+        if i.parts.is_empty() {
+            return Ok((relation, columns));
+        }
+        // Never evaluated: a domain may not be NULL.
+        let each = i.parts.iter().map(|(_, part)| format!("pg_catalog.pg_typeof(CASE WHEN false THEN {part} END)"));
+        let each: Vec<_> =
+            each.map(|t| format!("{t}::pg_catalog.oid, pg_catalog.format_type({t}::pg_catalog.oid, NULL)")).collect();
+        let row = self.ask_home(&format!("SELECT {}", each.join(", "))).await?.into_iter().next().unwrap_or_default();
+        let mut types = row.into_iter().flatten();
+        let mut all = relation.columns.to_vec();
+        for (at, part) in &i.parts {
+            let (Some(oid), Some(type_name)) = (types.next().and_then(|oid| oid.parse().ok()), types.next()) else {
+                return Err(ExecError::internal("the type of a part of a value"));
+            };
+            let (whole, name) = (all[columns[*at]].clone(), part.clone());
+            columns[*at] = all.len();
+            all.push(Column { name, type_oid: oid, type_name, typmod: -1, default: None, sequence: None, ..whole });
+        }
+        Arc::make_mut(&mut relation).columns = all.into();
+        Ok((relation, columns))
+    }
+
     /// How rows for these columns travel, where they can't as text.
     pub(super) async fn carriers_into(
         &mut self,
@@ -161,16 +187,21 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The source compiled, with casts to the target's types where PostgreSQL would coerce on assignment.
-    async fn source(&mut self, i: &InsertSelect, types: &[u32]) -> Result<Compiled> {
+    async fn source(
+        &mut self,
+        i: &InsertSelect,
+        (relation, columns): (&Relation, &[usize]),
+        types: &[u32],
+    ) -> Result<Compiled> {
         let compiled = Compiled::new(i.source.clone(), &i.source_sql, 0, None);
         let fields = self.described(&compiled, types).await?.fields.clone().unwrap_or_default();
-        if fields.len() > i.columns.len() {
+        if fields.len() > columns.len() {
             return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
         }
-        if fields.len() < i.columns.len() {
+        if fields.len() < columns.len() {
             return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
         }
-        let targets: Vec<_> = i.columns.iter().map(|c| &i.relation.columns[*c]).collect();
+        let targets: Vec<_> = columns.iter().map(|c| &relation.columns[*c]).collect();
         if fields.iter().zip(&targets).all(|(f, c)| f.type_oid == c.type_oid) {
             return Ok(compiled);
         }

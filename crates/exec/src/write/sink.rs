@@ -513,12 +513,18 @@ impl Sink {
 
     /// What sends a batch: rows are its first parameters, an array a column.
     fn batch_statement(&self, rows: String) -> BatchStatement {
+        // The columns as the statement names them, and those that are filled.
         let own = || {
             let table = catalog::qualified(&self.relation.schema, &self.relation.name);
-            Text::from(format!(
-                "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT ",
-                self.column_names().join(", ")
-            ))
+            let names = self.column_names();
+            let (given, filled) = match &self.kind {
+                SinkKind::Insert(insert) if !insert.rows.columns.is_empty() => {
+                    (insert.rows.columns.clone(), names[self.given..].iter().map(|name| format!(", {name}")).collect())
+                }
+                _ => (Text::from(names.join(", ")), String::new()),
+            };
+            let (head, end) = (format!("INSERT INTO {table} ("), format!("{filled}) OVERRIDING SYSTEM VALUE SELECT "));
+            Text::all([head.into(), given, end.into()])
         };
         let width = self.columns.len();
         let SinkKind::Insert(insert) = &self.kind else {

@@ -21,9 +21,12 @@ pub(crate) fn through_router(
     mut columns: Vec<usize>,
     cx: &Context,
 ) -> Result<Planned> {
-    if let Some(column) = parts::of(insert, &columns).first() {
+    if relation.is_reference()
+        && let Some(column) = parts::of(insert, &columns).first()
+    {
         return Err(parts::refusal(&relation, *column));
     }
+    let given = parts::types(insert, &columns, &relation)?;
     let mut source = source.clone();
     let width = output_width(&source, cx);
     if insert.with_clause.is_some() {
@@ -53,7 +56,9 @@ pub(crate) fn through_router(
     }
     let mut shell = insert.clone();
     shell.with_clause = None;
-    shell.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
+    if given.is_empty() {
+        shell.cols = columns.iter().map(|c| column_target(&relation.columns[*c].name)).collect();
+    }
     shell.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(text::rows(0))))));
     let mut statement = NodeEnum::InsertStmt(Box::new(shell));
     let (source_takes, target_uses) = (sequences::taken(&tree, cx), sequences::used(&statement, cx));
@@ -77,6 +82,7 @@ pub(crate) fn through_router(
         reads_temporary,
         to,
         columns,
+        parts: given,
         insert,
         returning,
         upsert: false,
