@@ -11,15 +11,17 @@
 //! What came out is judged as any change is (`modify.rs`): over rows that every node has, it must be one that each node can make by
 //! itself. How rows travel is not known here, nor whether home understands the statement that comes out: the executor asks it.
 
+mod clauses;
 mod places;
 mod split;
 mod steady;
+mod unmatched;
 
 use std::sync::Arc;
 
 use catalog::Relation;
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, clauses, relations, search};
+use sql::{NodeEnum, build, relations, search};
 
 use crate::classes::Var;
 use crate::gather::{Filters, Used};
@@ -31,6 +33,9 @@ use crate::text;
 use crate::tree::{Part, Recipients, To};
 use crate::types::{ByKey, MoveRows, Planned};
 use crate::{Result, by_key, compared, modify, move_rows, rewrite, unread};
+
+use clauses::{Clauses, expressions_mut, from_mut, returned};
+pub use unmatched::InTwo;
 
 /// A query that is read before a change, for all nodes that make it.
 #[derive(Clone, Debug)]
@@ -59,6 +64,8 @@ pub struct Split {
     pub read: usize,
     /// Its last columns, which the statement does not see: the keys rows go by.
     pub keys: usize,
+    /// Behind these it says whether they go by them: others go to all nodes.
+    pub some: bool,
     /// Whose shards they are.
     pub relation: Arc<Relation>,
     /// Nodes without rows have something to do as well.
@@ -74,6 +81,8 @@ pub enum Made {
     Move(Box<MoveRows>),
     /// Of a reference table, on home.
     Copies(Box<CopiesFrom>),
+    /// A MERGE whose rows that match nothing go elsewhere.
+    InTwo(Box<InTwo>),
 }
 
 /// A change of a reference table over rows that are read beforehand: made on home, which the other copies take over.
@@ -89,6 +98,13 @@ pub struct CopiesFrom {
     pub unreturned: Refusal,
 }
 
+impl Split {
+    /// How many of the columns that are read the statement does not see: the last ones.
+    pub fn hidden(&self) -> usize {
+        self.keys + usize::from(self.some)
+    }
+}
+
 impl ChangeFrom {
     /// What each node of the target gets.
     pub fn each(&self) -> &Part {
@@ -96,6 +112,7 @@ impl ChangeFrom {
             Made::Each(part) => part,
             Made::Move(m) => &m.delete,
             Made::Copies(c) => &c.part,
+            Made::InTwo(m) => m.matched.as_ref().unwrap_or(&m.inserts),
         }
     }
 }
@@ -118,16 +135,6 @@ struct Broadcast<'p, 'a> {
     split: Option<Split>,
 }
 
-/// The parts of a change that name what it reads.
-struct Clauses<'s> {
-    with: Option<&'s ast::WithClause>,
-    from: &'s [Node],
-    /// Rows of FROM that do not pass are not needed.
-    condition: Option<&'s Node>,
-    /// With subqueries, the condition among them.
-    expressions: Vec<&'s Node>,
-}
-
 /// What is read, and the statement over it.
 /// `why`: what stands against the same statement on every node.
 pub fn plan<'a>(a: &Analysis<'a>, statement: &'a NodeEnum, level: usize, why: Refusal) -> Result<ChangeFrom> {
@@ -136,7 +143,10 @@ pub fn plan<'a>(a: &Analysis<'a>, statement: &'a NodeEnum, level: usize, why: Re
     }
     let on_home = !matches!(a.levels[level].from.first(), Some(crate::levels::From::Use(_)));
     let kept = if on_home { None } else { a.kept(level) };
-    let inserts = merge_inserts::of(a, statement, level)?;
+    let inserts = match merge_inserts::of(a, statement, level) {
+        Ok(inserts) => inserts,
+        Err(refusal) => return unmatched::plan(a, statement, level, &refusal),
+    };
     let away = inserts.as_ref().is_some_and(|keys| !keys.is_at_home(a, level));
     let kept = kept.map(|(items, subs)| (if away { vec![] } else { items }, subs));
     let all_apart = || plan_with(a, statement, level, &why, (vec![], vec![]), inserts.as_ref());
@@ -155,31 +165,22 @@ fn plan_with<'a>(
     (items, kept): (Vec<bool>, Vec<usize>),
     inserts: Option<&SourceKeys>,
 ) -> Result<ChangeFrom> {
-    let Some(clauses) = clauses(statement) else { return Err(why.clone()) };
+    let Some(clauses) = Clauses::of(statement) else { return Err(why.clone()) };
     let target = match a.levels[level].from.first() {
         Some(crate::levels::From::Use(u)) => Some(*u),
         _ => None,
     };
-    let used = Used::of_change(a, statement).filter(|used| !used.has_rows()).ok_or_else(|| unfit(statement, why))?;
-    let filters = Filters::of_change(a, statement, level, clauses.from, clauses.condition);
-    let mut b = Broadcast {
-        a,
-        used,
-        filters,
-        target: target.map_or(&[], |u| &a.uses[u].columns),
-        with: clauses.with,
-        on_home: target.is_none(),
-        kept,
-        volatile: a.levels.iter().any(|l| l.volatile),
-        reads: vec![],
-        split: None,
-    };
+    let mut b = Broadcast::new(a, statement, level, (&clauses, target), kept, why)?;
     let mut out = statement.clone();
-    b.with_queries(clauses.with, clauses::with_mut(&mut out).and_then(Option::as_mut))?;
+    b.with_queries(clauses.with, sql::clauses::with_mut(&mut out).and_then(Option::as_mut))?;
     for (i, (item, out)) in clauses.from.iter().zip(from_mut(&mut out)).enumerate() {
         match inserts {
             _ if items.get(i).is_some_and(|kept| *kept) => {}
-            Some(keys) => b.split(item, out, keys, merge_inserts::takes_unfound(statement))?,
+            Some(keys) => {
+                let relation = a.uses[keys.used].relation.clone();
+                let everywhere = merge_inserts::takes_unfound(statement);
+                b.split(item, out, Keys { keys: keys.expressions.clone(), unmatched: None, relation, everywhere })?;
+            }
             None => b.item(item, out)?,
         }
     }
@@ -202,7 +203,7 @@ fn plan_with<'a>(
         }
         _ => {
             rewrite::replace_now(&mut out);
-            match clauses::target(&out).and_then(|rv| a.cx.relation(rv)).filter(|r| r.is_reference()) {
+            match sql::clauses::target(&out).and_then(|rv| a.cx.relation(rv)).filter(|r| r.is_reference()) {
                 Some(copied) => Made::Copies(Box::new(b.copies(out, copied, why)?)),
                 None => Made::Each(Part { text: a.cx.text(out)?, target: found, columns: None }),
             }
@@ -224,7 +225,44 @@ fn unfit(statement: &NodeEnum, why: &Refusal) -> Refusal {
     }
 }
 
+/// By what rows of a MERGE's source go to nodes.
+struct Keys {
+    /// The values of the key, by the source's columns.
+    keys: Vec<Node>,
+    /// Which rows go by them; `None`: all.
+    unmatched: Option<Node>,
+    relation: Arc<Relation>,
+    /// See [`Split::everywhere`].
+    everywhere: bool,
+}
+
 impl<'p, 'a> Broadcast<'p, 'a> {
+    /// Nothing has been read. `why`: what stands against the statement as it is.
+    fn new(
+        a: &'p Analysis<'a>,
+        statement: &'a NodeEnum,
+        level: usize,
+        (clauses, target): (&Clauses<'a>, Option<usize>),
+        kept: Vec<usize>,
+        why: &Refusal,
+    ) -> Result<Self> {
+        let used =
+            Used::of_change(a, statement).filter(|used| !used.has_rows()).ok_or_else(|| unfit(statement, why))?;
+        let filters = Filters::of_change(a, statement, level, clauses.from, clauses.condition);
+        Ok(Broadcast {
+            a,
+            used,
+            filters,
+            target: target.map_or(&[], |u| &a.uses[u].columns),
+            with: clauses.with,
+            on_home: target.is_none(),
+            kept,
+            volatile: a.levels.iter().any(|l| l.volatile),
+            reads: vec![],
+            split: None,
+        })
+    }
+
     /// Each node can make what came out by itself.
     fn each_can(&self, out: &NodeEnum, why: &Refusal) -> Result<()> {
         let mut after = Analysis::new(self.a.cx);
@@ -336,71 +374,5 @@ impl<'p, 'a> Broadcast<'p, 'a> {
     /// The name is one of the statement's own WITH queries.
     fn is_with_query(&self, rv: &ast::RangeVar) -> bool {
         rv.schemaname.is_empty() && self.with.is_some_and(|with| crate::compose::names_query(with, &rv.relname))
-    }
-}
-
-fn clauses(statement: &NodeEnum) -> Option<Clauses<'_>> {
-    Some(match statement {
-        NodeEnum::UpdateStmt(u) => Clauses {
-            with: u.with_clause.as_ref(),
-            from: &u.from_clause,
-            condition: u.where_clause.as_deref(),
-            expressions: u
-                .target_list
-                .iter()
-                .chain(u.where_clause.as_deref())
-                .chain(returned(&u.returning_clause))
-                .collect(),
-        },
-        NodeEnum::DeleteStmt(d) => Clauses {
-            with: d.with_clause.as_ref(),
-            from: &d.using_clause,
-            condition: d.where_clause.as_deref(),
-            expressions: d.where_clause.as_deref().into_iter().chain(returned(&d.returning_clause)).collect(),
-        },
-        NodeEnum::MergeStmt(m) => Clauses {
-            with: m.with_clause.as_ref(),
-            from: m.source_relation.as_deref().map(std::slice::from_ref).unwrap_or_default(),
-            condition: None,
-            expressions: (m.join_condition.as_deref().into_iter())
-                .chain(&m.merge_when_clauses)
-                .chain(returned(&m.returning_clause))
-                .collect(),
-        },
-        _ => return None,
-    })
-}
-
-fn returned(clause: &Option<ast::ReturningClause>) -> impl Iterator<Item = &Node> {
-    clause.iter().flat_map(|r| &r.exprs)
-}
-
-fn from_mut(statement: &mut NodeEnum) -> &mut [Node] {
-    match statement {
-        NodeEnum::UpdateStmt(u) => &mut u.from_clause,
-        NodeEnum::DeleteStmt(d) => &mut d.using_clause,
-        NodeEnum::MergeStmt(m) => m.source_relation.as_deref_mut().map(std::slice::from_mut).unwrap_or_default(),
-        _ => &mut [],
-    }
-}
-
-/// In the order of [`Clauses::expressions`].
-fn expressions_mut(statement: &mut NodeEnum) -> Vec<&mut Node> {
-    fn returned(clause: &mut Option<ast::ReturningClause>) -> impl Iterator<Item = &mut Node> {
-        clause.iter_mut().flat_map(|r| &mut r.exprs)
-    }
-    match statement {
-        NodeEnum::UpdateStmt(u) => {
-            let own = u.target_list.iter_mut().chain(u.where_clause.as_deref_mut());
-            own.chain(returned(&mut u.returning_clause)).collect()
-        }
-        NodeEnum::DeleteStmt(d) => {
-            d.where_clause.as_deref_mut().into_iter().chain(returned(&mut d.returning_clause)).collect()
-        }
-        NodeEnum::MergeStmt(m) => (m.join_condition.as_deref_mut().into_iter())
-            .chain(&mut m.merge_when_clauses)
-            .chain(returned(&mut m.returning_clause))
-            .collect(),
-        _ => vec![],
     }
 }

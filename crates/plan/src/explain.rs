@@ -45,6 +45,9 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
                     To::Broadcast | To::Shuffle { .. } => "Rows read for every node",
                 };
                 let label = |n| match &from.split {
+                    Some(split) if split.read == n && split.some => {
+                        "Rows read for every node, or the nodes of their keys"
+                    }
                     Some(split) if split.read == n => "Rows read for the nodes of their keys",
                     _ => label,
                 };
@@ -53,6 +56,7 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
                     Made::Each(_) => ("Finish", "add up".into()),
                     Made::Move(_) => ("Rows", "move to the nodes of their new keys".into()),
                     Made::Copies(_) => ("Rows", "on every node, by home's".into()),
+                    Made::InTwo(m) => ("Change of rows that match nothing", format!("sql: {}", m.inserts.text)),
                 };
                 reads.chain([("Change", format!("sql: {}", from.each().text)), finish]).collect()
             }

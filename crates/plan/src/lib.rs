@@ -77,7 +77,7 @@ pub mod upsert;
 pub mod views;
 
 pub use apart::Apart;
-pub use broadcast::{ChangeFrom, CopiesFrom, Made, ReadBefore, Split};
+pub use broadcast::{ChangeFrom, CopiesFrom, InTwo, Made, ReadBefore, Split};
 pub use columns::{ColumnPart, ColumnRead, ColumnType};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use gather::{Key, Semijoin, Shuffle};

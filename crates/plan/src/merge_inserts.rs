@@ -75,12 +75,13 @@ fn listed(statement: &NodeEnum, e: &Node) -> Option<Vec<KeyExpr>> {
     (!list.values_lists.is_empty()).then(|| list.values_lists.iter().map(value).collect())?
 }
 
-fn is_insert(arm: &&ast::MergeWhenClause) -> bool {
+/// It adds a row.
+pub fn is_insert(arm: &&ast::MergeWhenClause) -> bool {
     arm.command_type == ast::CmdType::CmdInsert as i32
 }
 
 /// The arms of MERGE.
-fn arms(m: &ast::MergeStmt) -> impl Iterator<Item = &ast::MergeWhenClause> {
+pub fn arms(m: &ast::MergeStmt) -> impl Iterator<Item = &ast::MergeWhenClause> {
     m.merge_when_clauses.iter().filter_map(|w| match &w.node {
         Some(NodeEnum::MergeWhenClause(w)) => Some(w.as_ref()),
         _ => None,
@@ -99,11 +100,7 @@ pub fn of(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Option<Sou
     let Some(From::Use(used)) = a.levels[level].from.first() else { return Ok(None) };
     let relation = &a.uses[*used].relation;
     let Some(d) = relation.distribution() else { return Ok(None) };
-    let is_key = |n: &Node| match &n.node {
-        Some(NodeEnum::ResTarget(t)) => d.key.iter().any(|k| relation.columns[*k].name == t.name),
-        _ => false,
-    };
-    if arms(m).any(|w| !is_insert(&w) && w.target_list.iter().any(is_key)) {
+    if changes_key(m, relation) {
         return Err(Refusal::new(
             "changing the distribution key of rows by MERGE over several nodes is not supported",
             "Use UPDATE … FROM.",
@@ -148,6 +145,16 @@ pub fn of(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Option<Sou
     Ok(Some(found))
 }
 
+/// An arm sets a column of the key.
+pub fn changes_key(m: &ast::MergeStmt, relation: &Relation) -> bool {
+    let key = relation.distribution().map_or(&[][..], |d| &d.key);
+    let is_key = |n: &Node| match &n.node {
+        Some(NodeEnum::ResTarget(t)) => key.iter().any(|k| relation.columns[*k].name == t.name),
+        _ => false,
+    };
+    arms(m).any(|w| !is_insert(&w) && w.target_list.iter().any(is_key))
+}
+
 fn refuse(what: &str, hint: &str) -> Refusal {
     Refusal::new(format!("MERGE over several nodes that inserts rows {what} is not supported"), hint)
 }
@@ -170,7 +177,7 @@ fn unknown(key: &[&str]) -> Refusal {
 }
 
 /// What is left out of INSERT would be taken from a sequence of each node's own.
-fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Result<()> {
+pub fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Result<()> {
     let default = |c: &Column| c.default.as_deref().and_then(reads::parse_expression);
     let calls = |c: &Column| c.sequence.is_some() || default(c).is_some_and(|d| reads::calls_sequence(&d));
     let mut columns = relation.columns.iter().enumerate();
@@ -184,7 +191,7 @@ fn refuse_sequences(statement: &NodeEnum, relation: &Relation) -> Result<()> {
 }
 
 /// What an arm that inserts gives a column.
-fn value_of<'w>(arm: &'w ast::MergeWhenClause, at: usize, column: &str) -> Option<&'w Node> {
+pub fn value_of<'w>(arm: &'w ast::MergeWhenClause, at: usize, column: &str) -> Option<&'w Node> {
     let is = |n: &Node| matches!(&n.node, Some(NodeEnum::ResTarget(t)) if t.name == column && t.indirection.is_empty());
     let place = match arm.target_list.is_empty() {
         true => at,
@@ -221,9 +228,16 @@ fn key_equals<'n>(a: &Analysis<'_>, condition: &'n Node, key: Var, scope: &Scope
 
 /// It is the same wherever it is computed for the same row.
 fn is_steady(a: &Analysis, e: &Node) -> bool {
-    !search::any(e, |n| match n {
+    !is_volatile(a, e)
+        && !search::any(e, |n| {
+            matches!(n, NodeEnum::SubLink(_) | NodeEnum::SetToDefault(_) | NodeEnum::CurrentOfExpr(_))
+        })
+}
+
+/// It may be another value each time.
+pub fn is_volatile(a: &Analysis, e: &Node) -> bool {
+    search::any(e, |n| match n {
         NodeEnum::FuncCall(f) => a.cx.functions(&f.funcname).any(|f| f.volatility == catalog::Volatility::Volatile),
-        NodeEnum::SubLink(_) | NodeEnum::SetToDefault(_) | NodeEnum::CurrentOfExpr(_) => true,
         _ => false,
     })
 }

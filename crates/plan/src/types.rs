@@ -448,7 +448,7 @@ impl Planned {
             }
             Planned::Modify { change: Change::From(from), .. } => match &from.made {
                 Made::Copies(copies) => Some(&copies.relation),
-                Made::Each(_) | Made::Move(_) => None,
+                Made::Each(_) | Made::Move(_) | Made::InTwo(_) => None,
             },
             Planned::Forward(_)
             | Planned::Query { .. }

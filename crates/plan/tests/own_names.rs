@@ -204,8 +204,10 @@ fn of_plan(plan: &Planned, texts: &mut Vec<String>) {
                     of_plan(&read.plan, texts);
                 });
                 texts.push(shown(&from.each().text));
-                if let Made::Move(m) = &from.made {
-                    texts.push(of_rows(&m.insert));
+                match &from.made {
+                    Made::Move(m) => texts.push(of_rows(&m.insert)),
+                    Made::InTwo(m) => texts.push(shown(&m.inserts.text)),
+                    Made::Each(_) | Made::Copies(_) => {}
                 }
             }
             Change::Copies(write) => of_reference(write, texts),

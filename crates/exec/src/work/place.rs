@@ -63,6 +63,10 @@ impl<C: Client> Work<'_, C> {
             Planned::Modify { change, .. } if moves(change) => {
                 return Ok(Placed::Several(Box::pin(self.targets(compiled, request)).await?.nodes));
             }
+            // Its rows go where their keys say.
+            Planned::Modify { change: Change::From(from), .. } if let Made::InTwo(m) = &from.made => {
+                return Ok(Placed::Several(self.nodes_of(&m.relation)));
+            }
             Planned::InTurn { split: true, .. } => {
                 return Ok(Placed::Several(self.epoch.snapshot.nodes.iter().map(|n| n.id).collect()));
             }

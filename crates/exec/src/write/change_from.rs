@@ -4,7 +4,7 @@
 //!
 //! What is read is not known here, nor why.
 
-use plan::{ChangeFrom, CopiesFrom, Made, Planned, Verb};
+use plan::{ChangeFrom, CopiesFrom, InTwo, Made, Planned, Verb};
 use txn::Cuts;
 
 use crate::arrays::Arrays;
@@ -74,6 +74,11 @@ impl<C: Client> Work<'_, C> {
                 return Err(refuse_block());
             }
         }
+        if let Made::InTwo(m) = &from.made
+            && m.matched.is_some()
+        {
+            self.stop_other_writers(m).await?;
+        }
         let nodes = self.part_nodes(compiled, request, from.each()).await?;
         let uses = self.uses.clone();
         let mut memory = self.memory.nothing();
@@ -85,7 +90,7 @@ impl<C: Client> Work<'_, C> {
             let mut formats = carriers[n].formats();
             if let Some(split) = from.split.as_ref().filter(|s| s.read == n && !formats.is_empty()) {
                 // The router reads keys as text.
-                formats.resize(formats.len() + split.keys, 0);
+                formats.resize(formats.len() + split.hidden(), 0);
             }
             let inner = bound.for_columns(formats);
             let less = inner.without_strangers(&read.text);
@@ -97,8 +102,9 @@ impl<C: Client> Work<'_, C> {
                 let mut rows = SplitRows::new(split, bounds, &carriers[n], held, &mut memory)?;
                 self.read_into(read, &request, Rows::Kept(&mut rows)).await?;
                 before += rows.bytes;
-                split_rows = Some((n, rows.finish()));
-                children.push(child(columns, Arrays::new(&carriers[n])));
+                let (split, rest) = rows.finish();
+                split_rows = Some((n, split));
+                children.push(child(columns, rest));
                 continue;
             }
             let held = Arrays::new(&carriers[n]);
@@ -112,8 +118,11 @@ impl<C: Client> Work<'_, C> {
         if reads.iter().any(|r| r.plan.whole().needs_home) {
             self.still_planned().await?;
         }
-        let part = match &from.made {
-            Made::Each(part) => part,
+        // What all nodes get, and what goes with the rows of one.
+        let (common, own) = match &from.made {
+            Made::Each(part) if split_rows.is_some() => (None, Some(part)),
+            Made::Each(part) => (Some(part), None),
+            Made::InTwo(m) => (m.matched.as_ref(), Some(&m.inserts)),
             Made::Move(m) => return self.move_rows(compiled, request, m, &nodes, children).await,
             Made::Copies(copies) => {
                 let count = self.copies_from(request, copies, children, &bound, &described).await?;
@@ -121,22 +130,35 @@ impl<C: Client> Work<'_, C> {
             }
         };
         let mut fill = Fill { children, ..Fill::new(&bound, &self.now) };
-        let texts: Vec<_> = match split_rows {
-            Some((n, split)) => {
-                let mut text = |(node, rows)| {
-                    fill.children[n] = child(&columns[n], rows);
-                    (node, fill.statement([&part.text]))
-                };
-                split.into_iter().map(&mut text).collect()
-            }
-            None => {
-                let statement = fill.statement([&part.text]);
-                nodes.iter().map(|node| (*node, statement.clone())).collect()
-            }
-        };
+        let mut texts = vec![];
+        if let Some(part) = common {
+            let statement = fill.statement([&part.text]);
+            texts.push(nodes.iter().map(|node| (*node, statement.clone())).collect::<Vec<_>>());
+        }
+        if let Some((part, (n, split))) = own.zip(split_rows) {
+            let mut text = |(node, rows)| {
+                fill.children[n] = child(&columns[n], rows);
+                (node, fill.statement([&part.text]))
+            };
+            texts.push(split.into_iter().map(&mut text).collect());
+        }
         self.describe_to_client(request, &described);
-        let count = self.each_its_own(&texts, request).await?;
+        let mut count = 0;
+        for texts in &texts {
+            count += self.each_its_own(texts, request).await?;
+        }
         Ok(format!("{} {count}", verb.as_str()))
+    }
+
+    /// Of two statements the second sees what the first one saw.
+    async fn stop_other_writers(&mut self, m: &InTwo) -> Result<()> {
+        if !self.may_stop_writers(&m.relation).await? {
+            let why = "MERGE over several nodes that inserts rows where ON does not say which key they get is not supported without \
+                       the right to UPDATE, DELETE or TRUNCATE";
+            return Err(plan::Refusal::new(why, format!("GRANT one of them ON {}.", m.relation.name)).into());
+        }
+        let shards = m.relation.distribution().map(|d| d.group.shards.as_slice()).unwrap_or_default();
+        self.stop_writers(&m.relation, shards.iter().map(|s| s.node).collect()).await
     }
 
     /// On home, and then on the other nodes.
@@ -207,7 +229,7 @@ impl<C: Client> Work<'_, C> {
         let seen = |d: &Described| d.fields.iter().flatten().map(|f| (f.type_oid, f.name.clone())).collect::<Vec<_>>();
         let (own, client) = (seen(&own), seen(described));
         let same = match &from.made {
-            Made::Each(_) => own == client,
+            Made::Each(_) | Made::InTwo(_) => own == client,
             Made::Move(_) => true,
             // What the copies need comes behind.
             Made::Copies(_) => own.starts_with(&client),

@@ -22,6 +22,9 @@ pub struct SplitRows<'m> {
     bounds: Arc<[Bound]>,
     /// Of columns the statement sees; the keys are behind them.
     carriers: &'m Carriers,
+    keys: usize,
+    /// Rows that go to all nodes.
+    rest: Arrays,
     pub nodes: BTreeMap<NodeId, Arrays>,
     /// Who says what there is to say of rows that can have no place.
     first: NodeId,
@@ -37,7 +40,7 @@ fn distribution(split: &Split) -> Result<&Distribution> {
 /// The columns the statement sees of what is read. The router must be able to tell the key's value by what is behind them.
 pub fn seen(split: &Split, columns: &mut PartColumns) -> Result<()> {
     let d = distribution(split)?;
-    let width = columns.fields.len().saturating_sub(split.keys);
+    let width = columns.fields.len().saturating_sub(split.hidden());
     for ((field, ty), at) in columns.fields[width..].iter().zip(&d.group.key_types).zip(&d.key) {
         let both = |is: fn(u32) -> bool| is(field.type_oid) && is(*ty);
         let from_integer = *ty == type_oid::NUMERIC && type_oid::is_integer(field.type_oid);
@@ -69,15 +72,16 @@ impl<'m> SplitRows<'m> {
         let first = all().min().ok_or_else(|| ExecError::internal("no shards"))?;
         let nodes =
             if split.everywhere { all().map(|n| (n, Arrays::new(carriers))).collect() } else { BTreeMap::new() };
-        Ok(SplitRows { relation: split.relation.clone(), bounds, carriers, nodes, first, before, bytes: 0, memory })
+        let (relation, rest, keys) = (split.relation.clone(), Arrays::new(carriers), split.keys);
+        Ok(SplitRows { relation, bounds, carriers, keys, rest, nodes, first, before, bytes: 0, memory })
     }
 
-    /// At least one node says what comes of it.
-    pub fn finish(mut self) -> BTreeMap<NodeId, Arrays> {
+    /// Rows by the nodes they go to, and those that go to all. At least one node says what comes of it.
+    pub fn finish(mut self) -> (BTreeMap<NodeId, Arrays>, Arrays) {
         if self.nodes.is_empty() {
             self.nodes.insert(self.first, Arrays::new(self.carriers));
         }
-        self.nodes
+        (self.nodes, self.rest)
     }
 }
 
@@ -86,8 +90,14 @@ impl Consumer for SplitRows<'_> {
         let (seen, keys) = values
             .split_at_checked(self.carriers.iter().len())
             .ok_or_else(|| ExecError::internal("a row has another number of columns than described"))?;
-        let node = node_of(&self.relation, &self.bounds, keys, false)?.unwrap_or(self.first);
-        let rows = self.nodes.entry(node).or_insert_with(|| Arrays::new(self.carriers));
+        let (keys, goes) = keys.split_at(self.keys);
+        let rows = match goes {
+            [Some(b"f")] => &mut self.rest,
+            _ => {
+                let node = node_of(&self.relation, &self.bounds, keys, false)?.unwrap_or(self.first);
+                self.nodes.entry(node).or_insert_with(|| Arrays::new(self.carriers))
+            }
+        };
         let held = rows.bytes();
         rows.push(seen)?;
         self.bytes += rows.bytes() - held;

@@ -3,15 +3,14 @@
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build};
 
-use super::{Broadcast, Split};
+use super::{Broadcast, Keys, Split};
 use crate::Result;
 use crate::gather::{NONE, visible};
-use crate::merge_inserts::SourceKeys;
 use crate::refuse::Refusal;
 
 impl<'a> Broadcast<'_, 'a> {
     /// Reads the source, and behind its columns the keys its rows go by.
-    pub(super) fn split(&mut self, item: &'a Node, out: &mut Node, keys: &SourceKeys, everywhere: bool) -> Result<()> {
+    pub(super) fn split(&mut self, item: &'a Node, out: &mut Node, keys: Keys) -> Result<()> {
         let mut from = item.clone();
         let (mut alias, mut columns) = (None, None);
         match &mut from.node {
@@ -46,15 +45,16 @@ impl<'a> Broadcast<'_, 'a> {
             }
             None => vec![build::target(all_of(&alias.aliasname), None)],
         };
-        query.target_list.extend(keys.expressions.iter().map(|e| build::target(e.clone(), None)));
+        let Keys { keys, unmatched, relation, everywhere } = keys;
+        let (some, width) = (unmatched.is_some(), keys.len());
+        query.target_list.extend(keys.into_iter().chain(unmatched).map(|e| build::target(e, None)));
         query.from_clause = vec![from];
         let number = self.reads.len();
         let rows = self.read_with(query)?;
         if self.reads.len() == number {
             return Err(Refusal::bare("MERGE from a source that is read twice is not supported over several nodes"));
         }
-        let relation = self.a.uses[keys.used].relation.clone();
-        self.split = Some(Split { read: number, keys: keys.expressions.len(), relation, everywhere });
+        self.split = Some(Split { read: number, keys: width, some, relation, everywhere });
         alias.colnames.clear();
         *out = build::subselect(rows, Some(alias), false);
         Ok(())
