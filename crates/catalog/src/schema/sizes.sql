@@ -15,12 +15,10 @@ CREATE OR REPLACE VIEW herd.table_parts AS
 
 -- What a row's tableoid is to users: the distributed table, or the partition by time, that its shard is of.
 CREATE OR REPLACE FUNCTION herd.table_of_shard(shard oid) RETURNS regclass
-    LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(i.inhparent, c.oid)::pg_catalog.regclass
-      FROM pg_catalog.pg_class c
-      LEFT JOIN pg_catalog.pg_inherits i
-        ON i.inhrelid OPERATOR(pg_catalog.=) c.oid AND c.relnamespace OPERATOR(pg_catalog.=) 'herd_shards'::pg_catalog.regnamespace
-     WHERE c.oid OPERATOR(pg_catalog.=) shard
+    LANGUAGE sql STABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(i.inhparent, c.oid)::regclass
+      FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid AND c.relnamespace = 'herd_shards'::regnamespace
+     WHERE c.oid = shard
 $$;
 
 CREATE OR REPLACE VIEW herd.table_sizes AS
