@@ -144,6 +144,9 @@ impl<'s> Plan<'s> {
                 None if s.into_clause.is_some() => around(Plan::Utility(Utility::of(statement))),
                 None => Plan::Query(does()).of_rows(),
             },
+            InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) if programs::is_run(statement, cx) => {
+                Plan::Session(Own::Code)
+            }
             InsertStmt(_) => Plan::Insert(does()).of_rows(),
             UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) => Plan::Modify(does()).of_rows(),
             CopyStmt(c) => around(Plan::Copy(c)),

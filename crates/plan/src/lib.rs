@@ -13,6 +13,7 @@ pub mod backends;
 mod broadcast;
 pub mod by_argument;
 pub mod by_key;
+pub mod called_first;
 pub mod classes;
 pub mod clock_text;
 pub mod code;

@@ -6,7 +6,7 @@ use catalog::code::{Routine, can_mean};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
-use crate::{Context, Steps, given, inline};
+use crate::{Context, Steps, called_first, given, inline};
 
 /// `SELECT f(…)`, `SELECT * FROM f(…)` or `CALL p(…)`.
 pub struct Call<'c> {
@@ -26,10 +26,12 @@ pub struct PerRow<'c> {
 
 /// The statement is a call, or has some among what it selects, that are to be run step by step, if they can be.
 pub fn is_run(statement: &NodeEnum, cx: &Context) -> bool {
-    let NodeEnum::SelectStmt(_) = statement else { return false };
-    let uses = match call(statement, cx) {
-        Some(call) => uses(call.routine, cx),
-        None => per_row(statement, cx).is_some(),
+    let uses = match statement {
+        NodeEnum::CallStmt(_) => return false,
+        _ => match call(statement, cx) {
+            Some(call) => uses(call.routine, cx),
+            None => per_row(statement, cx).is_some() || called_first::of(statement, cx).is_some(),
+        },
     };
     // What is long to look at is planned elsewhere: there it turns out.
     let steps = Steps::new(Steps::SHORT / 20);
@@ -43,6 +45,16 @@ fn uses(routine: &Routine, cx: &Context) -> bool {
     meant.any(|f| f.schema == routine.schema && f.reads_herd_tables)
 }
 
+/// What a call means that needs tables of the herd, if that is one function alone.
+pub fn routine<'c>(call: &ast::FuncCall, cx: &Context<'c>) -> Option<&'c Routine> {
+    Some(plain(call, true, cx)?.routine).filter(|routine| uses(routine, cx))
+}
+
+/// It calls a function that needs tables of the herd.
+pub fn is_of_herd(call: &ast::FuncCall, cx: &Context) -> bool {
+    routine(call, cx).is_some()
+}
+
 /// What a statement calls, if it is nothing but a call, and there is but one function or procedure of that name.
 pub fn call<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<Call<'c>> {
     let (call, from) = match statement {
@@ -53,7 +65,7 @@ pub fn call<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<Call<'c>> {
     plain(call, from, cx)
 }
 
-fn plain<'c>(call: &'c ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Call<'c>> {
+fn plain<'c>(call: &ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Call<'c>> {
     let plain = call.agg_order.is_empty() && call.agg_filter.is_none() && call.over.is_none();
     if !plain || call.agg_within_group || call.agg_star || call.agg_distinct || call.func_variadic {
         return None;

@@ -5,6 +5,7 @@
 //! them; every expression is evaluated by PostgreSQL. It does not know how a statement finds its nodes.
 
 mod call;
+mod called_first;
 mod each_row;
 mod raise;
 mod run;

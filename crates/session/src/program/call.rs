@@ -57,6 +57,9 @@ impl Session {
                     let procedure = matches!(statement, NodeEnum::CallStmt(_));
                     Some(Called { routine, arguments, from: call.from, procedure, sql })
                 }
+                None if plan::called_first::of(statement, &names).is_some() => {
+                    return Box::pin(self.called_first(statement, sql, bound, refusal)).await;
+                }
                 None => return Box::pin(self.for_each_row(statement, sql, bound, refusal)).await,
             },
         };

@@ -34,8 +34,14 @@ fn text_of<'s>(statement: &'s NodeEnum, sql: &'s str) -> (&'s str, bool) {
 impl Session {
     /// DO and CALL run whole on home; code that uses tables of the herd would see a part of them only, and is run step by step.
     pub(super) async fn code(&mut self, statement: &NodeEnum, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
-        if let NodeEnum::SelectStmt(_) = statement {
+        let (queries, changes) = match statement {
+            NodeEnum::SelectStmt(_) => (true, false),
+            NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => (false, false),
+            _ => (false, true),
+        };
+        if queries || changes {
             return match self.compile_with(statement, sql, bound.map_or(&[], |b| &b.types)).await {
+                Ok(compiled) if changes => Box::pin(self.run(&Arc::new(compiled), sql, bound)).await,
                 Ok(_) => {
                     let special = plan::special::special(statement, &self.names_with(bound));
                     Box::pin(self.rows(statement, special, sql, bound)).await
