@@ -9,8 +9,8 @@
 
 mod order;
 pub(crate) mod parts;
-mod read_before;
-mod returned;
+pub(crate) mod read_before;
+pub(crate) mod returned;
 mod touches;
 
 use catalog::{Oid, Placement};
@@ -215,7 +215,7 @@ fn writes_copies(statement: &NodeEnum, cx: &Context) -> bool {
 }
 
 /// The distributed tables it names, with keys of any value.
-fn tables(statement: &NodeEnum, cx: &Context) -> Vec<TableKeys> {
+pub(crate) fn tables(statement: &NodeEnum, cx: &Context) -> Vec<TableKeys> {
     let named = relations::of(statement).into_iter().flat_map(|rv| touches::tables(rv, cx));
     let keys = named.filter_map(|t| {
         let relation = t.relation?;

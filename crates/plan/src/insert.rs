@@ -2,6 +2,7 @@
 //!
 //! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
 
+mod conflict_reads;
 mod copies;
 mod of_rows;
 pub(crate) mod parts;
@@ -54,6 +55,9 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
     let Some(relation) = relation.filter(|r| !crate::modify::is_local(r)) else {
         return local(insert, &a, source, values, cx);
     };
+    if let Some(plan) = conflict_reads::plan(insert, cx)? {
+        return Ok(plan);
+    }
     refuse_tail(insert, &relation, cx)?;
     sets::refuse(source, cx)?;
     let columns = target_columns(insert, &relation)?;
@@ -74,7 +78,7 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
             ));
         }
     }
-    if insert.on_conflict_clause.as_deref().is_some_and(|c| sets_key(c, &relation)) {
+    if relation.through.is_some() && sets_key(insert, &relation) {
         return Err(Refusal::new(
             "ON CONFLICT DO UPDATE can't change the distribution key",
             "DELETE the row and INSERT it with its new key.",
@@ -158,8 +162,9 @@ pub(crate) fn target_columns(insert: &ast::InsertStmt, relation: &Relation) -> R
         .collect()
 }
 
-fn sets_key(c: &ast::OnConflictClause, relation: &Relation) -> bool {
-    let Some(d) = relation.distribution() else { return false };
+/// ON CONFLICT may change a row's key: PostgreSQL does that to one that stays in its partition, and refuses it otherwise.
+fn sets_key(insert: &ast::InsertStmt, relation: &Relation) -> bool {
+    let (Some(d), Some(c)) = (relation.distribution(), &insert.on_conflict_clause) else { return false };
     c.target_list.iter().any(|t| match &t.node {
         Some(NodeEnum::ResTarget(t)) => {
             d.key.iter().any(|k| relation.columns.get(*k).is_some_and(|c| c.name == t.name))
@@ -268,7 +273,12 @@ fn rows(
     }];
     let named_constraint =
         insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());
-    let splices = if single && !named_constraint { splice::splices(statement, text, a, true) } else { None };
+    // A partition by its name would refuse another key than its own in other words than its table.
+    let splices = if single && !named_constraint && !sets_key(insert, &relation) {
+        splice::splices(statement, text, a, true)
+    } else {
+        None
+    };
     let rows = match single {
         true => Insert::Row,
         false => {

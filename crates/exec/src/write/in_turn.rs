@@ -2,6 +2,7 @@
 //! until all who name it have run. Why they run in this order is not known here (`plan/src/in_turn.rs`).
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use plan::{InTurn, Turn, WithQuery};
@@ -14,6 +15,7 @@ use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::render::ARRAY_FORMAT;
 use crate::request::{Bound, Request};
+use crate::route::Forwarded;
 use crate::router::compiled::{Compiled, ReadyTurn, ReadyTurns};
 use crate::router::described::Described;
 use crate::work::Work;
@@ -83,10 +85,19 @@ impl<C: Client> Work<'_, C> {
             self.describe_to_client(request, described);
         }
         let inner = Request::bound(&ready.compiled.text, with_formats.as_ref());
-        match Box::pin(self.run_alone(&ready.compiled, &inner, None)).await? {
+        match self.again(&ready.compiled, &inner).await? {
             done if done.stale => Err(ExecError::Stale),
             done => Ok(done.tag),
         }
+    }
+
+    /// It may be several statements once more.
+    fn again<'a>(
+        &'a mut self,
+        compiled: &'a Compiled,
+        request: &'a Request<'_>,
+    ) -> Pin<Box<dyn Future<Output = Result<Forwarded>> + Send + 'a>> {
+        Box::pin(self.run_at(compiled, request, None))
     }
 
     /// The statements planned with the types of what each returns; home is asked once.

@@ -46,6 +46,18 @@ pub fn of(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
     Some(itself)
 }
 
+/// What is needed of these tables in a statement, where others' names stand in their places; `None`: more of one than its columns.
+pub(crate) fn taken(
+    statement: &mut NodeEnum,
+    tables: HashSet<Oid>,
+    cx: &Context,
+) -> Option<Vec<(String, ast::SelectStmt)>> {
+    let hidden = hidden(statement);
+    let mut reads = ReadBefore { written: tables.into_iter().collect(), hidden, tables: vec![], cx };
+    reads.take(statement)?;
+    Some(reads.tables.into_iter().enumerate().map(|(i, table)| (name_of(i), table.select())).collect())
+}
+
 /// Tables that WITH queries write to.
 fn written(ctes: &[Node], cx: &Context) -> BTreeSet<Oid> {
     let targets = ctes.iter().filter_map(body).filter_map(clauses::target);
@@ -198,14 +210,20 @@ fn is_star(n: &NodeEnum) -> bool {
 }
 
 impl Before {
-    /// The WITH query that reads it.
-    fn query(self, number: usize) -> Node {
+    /// The query that reads it.
+    fn select(self) -> ast::SelectStmt {
         // Rows count, though none of their columns is named.
         let nothing = !self.columns.iter().any(|(_, needed)| *needed);
         let needed = self.columns.iter().enumerate().filter(|(i, (_, needed))| *needed || nothing && *i == 0);
         let mut select = build::select();
         select.target_list = needed.map(|(_, (name, _))| build::target(build::column(&[name]), None)).collect();
         select.from_clause = vec![build::node(NodeEnum::RangeVar(self.named))];
+        select
+    }
+
+    /// The WITH query of it.
+    fn query(self, number: usize) -> Node {
+        let select = self.select();
         build::node(NodeEnum::CommonTableExpr(Box::new(CommonTableExpr {
             ctename: name_of(number),
             ctematerialized: ast::CteMaterialize::Default as i32,
