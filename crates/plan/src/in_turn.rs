@@ -7,6 +7,7 @@
 //!
 //! A query's ways (`gather/stays.rs`) are such statements, too, which only read: a "WITH query" is then what is read before.
 
+mod again;
 mod order;
 pub(crate) mod parts;
 pub(crate) mod read_before;

@@ -17,7 +17,8 @@ pub fn of(all: &[Touches], tied: &[(u32, u32)]) -> Result<Vec<usize>> {
     for (i, x) in all.iter().enumerate() {
         for (j, y) in all.iter().enumerate().filter(|(j, _)| *j != i) {
             alone((i, x), (j, y))?;
-            if let Some((_, table)) = x.reads.iter().find(|(which, _)| y.writes.contains_key(*which)) {
+            let read = |(which, _): &(&Which, &String)| y.writes.contains_key(*which) && !both_change(x, y, which);
+            if let Some((_, table)) = x.reads.iter().find(read) {
                 before[j].insert(i);
                 why.get_or_insert_with(|| table.clone());
             }
@@ -57,6 +58,11 @@ pub fn of(all: &[Touches], tied: &[(u32, u32)]) -> Result<Vec<usize>> {
     Ok(order)
 }
 
+/// The one leaves alone what the other has changed of the table.
+fn both_change(x: &Touches, y: &Touches, table: &Which) -> bool {
+    matches!(table, Which::Known(oid) if x.again == Some(*oid) && y.again == Some(*oid))
+}
+
 /// What can't be in one statement with the other, in whatever order.
 fn alone((i, x): (usize, &Touches), (j, y): (usize, &Touches)) -> Result<()> {
     // Rows that are added are seen by nobody else, and their keys are free in whatever order if none changes; rows that were taken
@@ -64,7 +70,8 @@ fn alone((i, x): (usize, &Touches), (j, y): (usize, &Touches)) -> Result<()> {
     let adds_beside = |x: &Touches, y: &Touches, j: usize| {
         x.only_adds && (y.only_adds || y.keeps_keys || y.only_takes && x.needs.contains(&j))
     };
-    if let Some((_, table)) = x.writes.iter().find(|(which, _)| y.writes.contains_key(*which))
+    if let Some((_, table)) =
+        x.writes.iter().find(|(which, _)| y.writes.contains_key(*which) && !both_change(x, y, which))
         && !adds_beside(x, y, j)
         && !adds_beside(y, x, i)
     {

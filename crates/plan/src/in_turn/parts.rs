@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use catalog::Oid;
 use sql::ast::{self, CommonTableExpr, Node};
 use sql::{NodeEnum, build, clauses, relations};
 
 use super::touches::Touches;
-use super::{WithQuery, body, is_run_once, modifies, returned};
+use super::{WithQuery, again, body, is_run_once, modifies, returned};
 use crate::refuse::Refusal;
 use crate::steps::Steps;
 use crate::text::{self, Text};
@@ -76,6 +77,27 @@ fn query(cte: &Node) -> Option<&CommonTableExpr> {
 }
 
 impl Parts<'_> {
+    /// Those that change something, by their numbers, in PostgreSQL's order: what the statement itself needs, the statement, then those
+    /// that nobody asks, the last one first.
+    fn changes(&self) -> Vec<(usize, &NodeEnum)> {
+        let mut order = vec![];
+        self.ask(self.last(), &mut order);
+        self.kept.iter().rev().for_each(|i| self.ask(*i, &mut order));
+        let of = |i: usize| match i == self.last() {
+            true => Some((i, &self.itself)),
+            false => Some((i, body(self.with.ctes.get(i)?)?)),
+        };
+        order.into_iter().filter_map(of).collect()
+    }
+
+    /// The part, behind what it needs.
+    fn ask(&self, part: usize, order: &mut Vec<usize>) {
+        if !order.contains(&part) {
+            self.reached(part).1.into_iter().filter(|i| *i < part).for_each(|i| self.ask(i, order));
+            order.push(part);
+        }
+    }
+
     /// Where the statement itself is among the parts' numbers.
     fn last(&self) -> usize {
         self.queries.len()
@@ -133,6 +155,8 @@ pub struct Made {
 struct WithQueryOf {
     query: Option<WithQuery>,
     needs: BTreeSet<usize>,
+    /// The table that it changes as others do.
+    again: Option<Oid>,
     number: usize,
 }
 
@@ -144,23 +168,49 @@ impl Made {
         let mut left: Vec<usize> = parts.kept.iter().copied().chain([parts.last()]).collect();
         let mut instead: HashMap<usize, Node> = HashMap::new();
         let everybody: BTreeSet<usize> = left.iter().flat_map(|i| parts.reached(*i).1).collect();
+        let again = again::of(parts.changes(), parts.last(), cx);
+        // Of those that tell what they have changed, where the keys are among what they return, and their first parameter.
+        let mut told: HashMap<usize, (usize, usize)> = HashMap::new();
         while !left.is_empty() {
-            let ready = |i: &usize| parts.reached(*i).1.iter().all(|n| instead.contains_key(n));
+            let tells = |i: &usize| again.get(i).is_some_and(|a| a.tells);
+            let ready = |i: &usize| {
+                let mut behind = again.get(i).into_iter().flat_map(|a| &a.behind);
+                parts.reached(*i).1.iter().all(|n| instead.contains_key(n))
+                    && behind.all(|b| !tells(b) || told.contains_key(b))
+            };
             let Some(at) = left.iter().position(ready) else {
                 return Err(Refusal::bare("WITH queries that change data and name each other are not supported"));
             };
             let i = left.remove(at);
             let (along, needs) = parts.reached(i);
-            let statement = parts.statement(i, &along, &needs, &instead)?;
+            let mut statement = parts.statement(i, &along, &needs, &instead)?;
+            let (mut needs, mut hidden) = (needs, 0);
+            if let Some(again) = again.get(&i) {
+                for b in &again.behind {
+                    if let Some((at, first)) = told.get(b) {
+                        again.leave(&mut statement, (*b, *at, *first))?;
+                    }
+                }
+                needs.extend(&again.behind);
+                if again.tells && (!everybody.contains(&i) || returned::query(&statement).is_some()) {
+                    hidden = again.tell(&mut statement);
+                }
+            }
             let query = match parts.queries.get(i) {
                 None => None,
                 Some(cte) => {
-                    let unnamed = !everybody.contains(&i);
+                    let unnamed = !everybody.contains(&i) && hidden == 0;
                     let (types, columns) = match unnamed {
                         true => (vec![], None),
                         false => {
                             let kept = Kept::of(&statement, &cte.ctename, cx)?;
-                            instead.insert(i, kept.rows(cte, i, parameters + made.rows.len())?);
+                            let (first, seen) = (parameters + made.rows.len(), kept.names.len() - hidden);
+                            if everybody.contains(&i) {
+                                instead.insert(i, kept.rows(cte, i, (first, hidden))?);
+                            }
+                            if hidden > 0 {
+                                told.insert(i, (seen, first + seen));
+                            }
                             made.rows.extend((0..kept.names.len()).map(|column| (i, column)));
                             (kept.types, Some(kept.query))
                         }
@@ -169,7 +219,8 @@ impl Made {
                     Some(WithQuery { number: i, name: cte.ctename.clone(), unnamed, types, columns, domains: false })
                 }
             };
-            made.statements.push((WithQueryOf { query, needs, number: i }, statement));
+            let again = again.get(&i).map(|a| a.relation.oid);
+            made.statements.push((WithQueryOf { query, needs, again, number: i }, statement));
         }
         made.statements.sort_by_key(|(part, _)| part.number);
         Ok(made)
@@ -179,7 +230,9 @@ impl Made {
     pub fn touches(&self, cx: &Context) -> Vec<Touches> {
         let place = |number: &usize| self.statements.iter().position(|(part, _)| part.number == *number);
         let of = |(part, statement): &(WithQueryOf, NodeEnum)| {
-            Touches::of(statement, part.needs.iter().filter_map(place).collect(), cx)
+            let mut touches = Touches::of(statement, part.needs.iter().filter_map(place).collect(), cx);
+            touches.again = part.again;
+            touches
         };
         self.statements.iter().map(of).collect()
     }
@@ -293,9 +346,9 @@ impl Kept {
         Ok(Kept { names, types, query: Text::of(&query)? })
     }
 
-    /// `first`: how many parameters there are before.
-    fn rows(&self, cte: &CommonTableExpr, number: usize, first: usize) -> Result<Node> {
-        let select = kept_rows(&self.names, number, first)?;
+    /// `first`: how many parameters there are before; `hidden`: the last columns, which are for others.
+    fn rows(&self, cte: &CommonTableExpr, number: usize, (first, hidden): (usize, usize)) -> Result<Node> {
+        let select = kept_rows(&self.names[..self.names.len() - hidden], number, first)?;
         Ok(build::node(NodeEnum::CommonTableExpr(Box::new(CommonTableExpr {
             ctename: cte.ctename.clone(),
             aliascolnames: cte.aliascolnames.clone(),
@@ -309,13 +362,18 @@ impl Kept {
 
 /// A query of the rows that are kept of query `number`: its columns are parameters behind the first ones.
 pub(crate) fn kept_rows(names: &[String], number: usize, first: usize) -> Result<ast::SelectStmt> {
+    kept_columns(names, number, (0, first))
+}
+
+/// The same of some of its columns, from one on, and the parameters before that one.
+pub(super) fn kept_columns(names: &[String], number: usize, (at, first): (usize, usize)) -> Result<ast::SelectStmt> {
     let arrays: Vec<_> = (0..names.len()).map(|i| format!("pg_catalog.unnest(${})", first + i + 1)).collect();
     let own: Vec<_> = (0..names.len()).map(|i| format!("v{i}")).collect();
     let text = format!("SELECT 1 FROM ROWS FROM ({}) AS x ({})", arrays.join(", "), own.join(", "));
     let failed = || Refusal::bare("internal: rows could not be put in the place of a WITH query");
     let Some(NodeEnum::SelectStmt(mut select)) = sql::parse(&text, true)?.pop() else { return Err(failed()) };
     select.target_list = (names.iter().zip(&own).enumerate())
-        .map(|(i, (name, own))| build::target(text::cast(build::column(&["x", own]), number, i), Some(name)))
+        .map(|(i, (name, own))| build::target(text::cast(build::column(&["x", own]), number, at + i), Some(name)))
         .collect();
     Ok(*select)
 }

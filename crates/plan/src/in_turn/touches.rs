@@ -58,6 +58,8 @@ pub struct Touches {
     pub only_takes: bool,
     /// It changes rows, but none of their keys.
     pub keeps_keys: bool,
+    /// The table that it changes as others do, leaving alone what these have changed (see `again.rs`).
+    pub again: Option<Oid>,
     /// What its tables' code, and functions that it calls, may read, and write.
     pub code_reads: Kinds,
     pub code_writes: Kinds,
