@@ -8,7 +8,7 @@ use sql::{NodeEnum, names};
 
 use crate::{Context, Steps, called_first, given, inline};
 
-/// `SELECT f(…)`, `SELECT * FROM f(…)` or `CALL p(…)`.
+/// `SELECT f(…)`, `SELECT * FROM f(…) AS t (…)` or `CALL p(…)`.
 pub struct Call<'c> {
     pub routine: &'c Routine,
     /// In the order of its parameters.
@@ -159,7 +159,8 @@ fn selected(s: &ast::SelectStmt) -> Option<(&ast::FuncCall, bool)> {
             let star = names::has_star(c) && c.fields.len() == 1;
             let [Node { node: Some(NodeEnum::List(call)) }] = &f.functions[..] else { return None };
             let Some(NodeEnum::FuncCall(call)) = call.items.first().and_then(|n| n.node.as_ref()) else { return None };
-            let plain = !f.ordinality && !f.is_rowsfrom && !f.lateral && f.coldeflist.is_empty() && f.alias.is_none();
+            // What it is called there, and its columns, PostgreSQL says.
+            let plain = !f.ordinality && !f.is_rowsfrom && !f.lateral;
             (star && plain).then_some((&**call, true))
         }
         _ => None,

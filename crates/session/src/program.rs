@@ -6,41 +6,64 @@
 
 mod call;
 mod called_first;
+mod cursors;
+mod each;
 mod each_row;
+mod expanded;
 mod raise;
+mod records;
+mod result;
+mod rows;
 mod run;
+mod running;
 mod signature;
+mod types;
 mod values;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use exec::ExecError;
-use sql::program::{Block, Jump, Loop, Program, Slot, Step};
+use sql::program::{Block, Ex, Jump, Loop, Program, Step};
 use wire::backend::Field;
 use wire::sqlstate;
 
 use crate::session::{Result, Session};
+use cursors::Opened;
+use records::Columns;
+use result::Gives;
+use types::{RowType, Type};
 
 /// A value as PostgreSQL prints it.
 pub type Text = Option<Bytes>;
 
 /// A value of a type.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Value {
     pub oid: u32,
+    /// Of its type, as far as that is known; -1: none.
+    pub modifier: i32,
     pub text: Text,
+}
+
+impl Default for Value {
+    fn default() -> Self {
+        Value::new(0, None)
+    }
 }
 
 /// What a variable holds.
 #[derive(Clone, Debug)]
 pub enum Held {
     /// A value of the variable's own type.
-    Value { oid: u32, name: String, text: Text },
+    Value { ty: Arc<Type>, text: Text },
     /// A value of whatever type it has been given.
     Any(Value),
-    /// Columns by their names; `None`: nothing was put into it.
-    Record(Option<Vec<(String, Value)>>),
+    /// A row of whatever columns were put into it; `None`: nothing was.
+    Record(Option<Columns>),
+    /// A row of its own type.
+    Row(Arc<RowType>, Option<Vec<Text>>),
 }
 
 /// What a statement gave.
@@ -58,7 +81,8 @@ pub struct Rows {
 enum Flow {
     Next,
     Jump(Jump),
-    Return(Option<Value>),
+    /// RETURN, with its value.
+    Return(Option<Ex>),
 }
 
 /// A program while it runs.
@@ -69,22 +93,22 @@ pub struct Running<'p> {
     first: Vec<Held>,
     /// Rows of the last statement.
     row_count: u64,
-    /// FOUND's place.
-    found: Option<usize>,
     /// The errors that are being handled, the innermost last.
     handled: Vec<ExecError>,
     /// What its statements were found to give.
     fields: HashMap<(String, Vec<u32>), Vec<Field>>,
+    /// Types of rows, as far as they were asked for.
+    row_types: HashMap<u32, Option<Arc<RowType>>>,
     /// Whether values of one type may be given to another.
     casts: HashMap<(u32, u32), bool>,
     limits: exec::Limits,
     /// Where its names are looked up.
-    path: std::sync::Arc<Vec<String>>,
+    path: Arc<Vec<String>>,
     temporary: Vec<String>,
     /// Whether expressions are more than that to PL/pgSQL, by their texts.
     queries: HashMap<String, bool>,
-    /// The types of the result's columns, and the rows of a set.
-    columns: Vec<(u32, String)>,
+    /// What it gives, and the rows of a set.
+    gives: Gives,
     given: Vec<Vec<Text>>,
     given_bytes: usize,
     taken: exec::Taken,
@@ -111,10 +135,10 @@ impl Session {
     async fn step(&mut self, running: &mut Running<'_>, step: &Step) -> Result<Flow> {
         match step {
             Step::Block(block) => return self.block(running, block).await,
-            Step::Assign(at, e) => self.assign_expression(running, *at, e).await?,
+            Step::Assign(place, e) => self.assign_expression(running, place, *e).await?,
             Step::If(when, otherwise) => {
                 for (condition, steps) in when {
-                    if self.is_true(running, condition).await? {
+                    if self.is_true(running, *condition).await? {
                         return self.steps(running, steps).await;
                     }
                 }
@@ -122,10 +146,10 @@ impl Session {
             }
             Step::Case { value, when, otherwise } => {
                 if let Some((at, e)) = value {
-                    running.held[*at] = Held::Any(self.value_of(running, e).await?);
+                    running.held[*at] = Held::Any(self.value_of(running, running.expression(*e)).await?);
                 }
                 for (condition, steps) in when {
-                    if self.is_true(running, condition).await? {
+                    if self.is_true(running, *condition).await? {
                         return self.steps(running, steps).await;
                     }
                 }
@@ -145,7 +169,7 @@ impl Session {
                 }
             },
             Step::While(condition, l) => {
-                while self.is_true(running, condition).await? {
+                while self.is_true(running, *condition).await? {
                     match self.turn(running, l).await? {
                         After::Again => {}
                         After::Out => break,
@@ -154,16 +178,17 @@ impl Session {
                 }
             }
             Step::Count { variable, lower, upper, by, reverse, steps } => {
-                let lower = self.bound(running, lower, "lower bound of FOR loop").await?;
-                let upper = self.bound(running, upper, "upper bound of FOR loop").await?;
+                let lower = self.number(running, *lower, "lower bound of FOR loop cannot be null").await?;
+                let upper = self.number(running, *upper, "upper bound of FOR loop cannot be null").await?;
                 let by = match by {
-                    Some(by) => self.bound(running, by, "BY value of FOR loop").await?,
+                    Some(by) => self.number(running, *by, "BY value of FOR loop cannot be null").await?,
                     None => 1,
                 };
                 if by <= 0 {
                     let message = "BY value of FOR loop must be greater than zero";
                     return Err(ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, message));
                 }
+                let ty = Arc::new(Type::plain(wire::type_oid::INT4, "pg_catalog.int4"));
                 let mut at = lower;
                 let mut found = false;
                 let leaves = loop {
@@ -173,8 +198,7 @@ impl Session {
                     }
                     found = true;
                     let text = Some(Bytes::from(at.to_string()));
-                    let name = "pg_catalog.int4".to_string();
-                    running.held[*variable] = Held::Value { oid: wire::type_oid::INT4, name, text };
+                    running.held[*variable] = Held::Value { ty: ty.clone(), text };
                     match self.turn(running, steps).await? {
                         After::Again => {}
                         After::Out => break None,
@@ -210,32 +234,47 @@ impl Session {
                 running.set_found(found);
                 return Ok(leaves.unwrap_or(Flow::Next));
             }
+            Step::Cursor { record, cursor, given, steps } => {
+                let opened = Opened { cursor: *cursor, given, query: None, scroll: None };
+                return self.each_of_cursor(running, *record, opened, steps).await;
+            }
+            Step::Each { row, slice, array, steps } => {
+                return self.each(running, (row, *slice), *array, steps).await;
+            }
             Step::Jump(jump, condition) => {
                 let goes = match condition {
-                    Some(condition) => self.is_true(running, condition).await?,
+                    Some(condition) => self.is_true(running, *condition).await?,
                     None => true,
                 };
                 if goes {
                     return Ok(Flow::Jump(jump.clone()));
                 }
             }
-            Step::Return(None) => return Ok(Flow::Return(None)),
-            Step::Return(Some(e)) => return Ok(Flow::Return(Some(self.value_of(running, e).await?))),
+            Step::Return(e) => return Ok(Flow::Return(*e)),
             Step::Raise(raise) => self.raise(running, raise).await?,
             Step::Perform(e) => {
-                let rows = self.rows_given(running, e).await?;
+                let rows = self.rows_given(running, running.expression(*e)).await?;
                 running.count(wire::backend::rows_of_tag(&rows.tag));
             }
             Step::Run { statement, into, strict } => {
                 let rows = self.run_query(running, statement).await?;
                 self.into(running, statement, &rows, into.as_ref(), *strict).await?;
             }
-            Step::ReturnNext(e) => self.return_next(running, e.as_ref()).await?,
+            Step::ReturnNext(e) => self.return_next(running, *e).await?,
             Step::ReturnRows(query) => self.return_rows(running, query).await?,
-            Step::CountRows(into) => {
-                for at in into {
-                    let text = Some(Bytes::from(running.row_count.to_string()));
-                    self.assign(running, *at, Value { oid: wire::type_oid::INT8, text }).await?;
+            Step::Assert(condition, message) => self.assert(running, *condition, *message).await?,
+            Step::Open { cursor, given, query, scroll } => {
+                let opened = Opened { cursor: *cursor, given, query: query.as_ref(), scroll: *scroll };
+                self.open(running, opened).await?;
+            }
+            Step::Fetch { cursor, direction, into } => {
+                self.fetch_into(running, *cursor, direction, into.as_ref()).await?;
+            }
+            Step::Close(cursor) => self.close(running, *cursor).await?,
+            Step::Diagnostics(asked) => {
+                for (place, what) in asked {
+                    let value = running.diagnostic(*what)?;
+                    self.assign_place(running, place, value).await?;
                 }
             }
         }
@@ -309,104 +348,5 @@ fn after(flow: Flow, label: Option<&str>) -> After {
             false => After::Again,
         },
         flow => After::Leave(flow),
-    }
-}
-
-impl Running<'_> {
-    /// As it is before its first step, with these arguments.
-    fn begin(&mut self, arguments: impl Iterator<Item = (usize, Text)>) {
-        self.held.clone_from(&self.first);
-        self.row_count = 0;
-        self.handled.clear();
-        self.set_found(false);
-        for (at, value) in arguments {
-            if let Held::Value { text, .. } = &mut self.held[at] {
-                *text = value;
-            }
-        }
-    }
-
-    /// What it has given so far.
-    fn taken_out(&mut self) -> Vec<Vec<Text>> {
-        self.given_bytes = 0;
-        std::mem::take(&mut self.given)
-    }
-
-    fn set_found(&mut self, found: bool) {
-        if let Some(Held::Value { text, .. }) = self.found.map(|at| &mut self.held[at]) {
-            *text = Some(Bytes::from_static(if found { b"t" } else { b"f" }));
-        }
-    }
-
-    fn count(&mut self, rows: u64) {
-        self.row_count = rows;
-        self.set_found(rows > 0);
-    }
-
-    /// An error is handled from now on.
-    fn handles(&mut self, error: ExecError) {
-        self.handled.push(error);
-        self.tell_handled();
-    }
-
-    /// SQLSTATE and SQLERRM are the innermost error's.
-    fn tell_handled(&mut self) {
-        let fields = self.handled.last().map(ExecError::to_fields);
-        for (variable, held) in self.program.variables.iter().zip(&mut self.held) {
-            let text = match (variable.name.as_deref(), &fields) {
-                (Some("sqlstate"), Some(f)) => Some(Bytes::from(f.code().to_string())),
-                (Some("sqlerrm"), Some(f)) => Some(Bytes::from(f.message().to_string())),
-                (Some("sqlstate" | "sqlerrm"), None) => None,
-                _ => continue,
-            };
-            if let Held::Any(value) = held {
-                *value = Value { oid: wire::type_oid::TEXT, text };
-            }
-        }
-    }
-
-    /// What a parameter is now.
-    fn slot(&self, slot: &Slot) -> Result<Value> {
-        match slot {
-            Slot::Variable(at) => match self.held.get(*at) {
-                Some(Held::Value { oid, text, .. }) => Ok(Value { oid: *oid, text: text.clone() }),
-                Some(Held::Any(value)) => Ok(value.clone()),
-                _ => Err(ExecError::internal("a record is no value")),
-            },
-            Slot::Field(at, field) => {
-                let name = || self.program.variables[*at].name.as_deref().unwrap_or_default();
-                let Some(Held::Record(Some(columns))) = self.held.get(*at) else {
-                    let message = format!("record \"{}\" is not assigned yet", name());
-                    return Err(ExecError::Sql(Box::new(
-                        wire::ErrorFields::error(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-                            .detail("The tuple structure of a not-yet-assigned record is indeterminate."),
-                    )));
-                };
-                let found = columns.iter().find(|(column, _)| column == field).map(|(_, value)| value.clone());
-                found.ok_or_else(|| {
-                    let message = format!("record \"{}\" has no field \"{field}\"", name());
-                    ExecError::sql(sqlstate::UNDEFINED_COLUMN, message)
-                })
-            }
-        }
-    }
-
-    /// The values of the outputs.
-    fn outputs(&self) -> Vec<Text> {
-        let text = |at: &usize| match &self.held[*at] {
-            Held::Value { text, .. } => text.clone(),
-            Held::Any(_) | Held::Record(_) => None,
-        };
-        self.program.outputs.iter().map(text).collect()
-    }
-
-    /// How a column of the result is called.
-    fn column_name<'r>(&'r self, i: usize, otherwise: &'r str) -> &'r str {
-        self.program.outputs.get(i).map_or(otherwise, |at| self.name_of(*at))
-    }
-
-    /// How a variable is called in messages.
-    fn name_of(&self, at: usize) -> &str {
-        self.program.variables[at].name.as_deref().unwrap_or("unnamed")
     }
 }

@@ -9,7 +9,6 @@ mod plpgsql;
 mod script;
 mod utility;
 
-pub(crate) use plpgsql::parse as parse_plpgsql;
 pub(crate) use script::names_columns;
 pub use script::{Script, Unread};
 

@@ -23,8 +23,13 @@ pub fn column(parts: &[&str]) -> Node {
 
 /// `*`
 pub fn star() -> Node {
-    let fields = vec![node(NodeEnum::AStar(ast::AStar {}))];
+    let fields = vec![star_alone()];
     node(NodeEnum::ColumnRef(ast::ColumnRef { fields, location: -1 }))
+}
+
+/// `*` behind a dot.
+pub fn star_alone() -> Node {
+    node(NodeEnum::AStar(ast::AStar {}))
 }
 
 /// An item of a select list, with or without AS.
@@ -123,6 +128,16 @@ pub fn within(value: Node, query: ast::SelectStmt) -> Node {
     })))
 }
 
+/// `(query)`, as the value that it gives.
+pub fn scalar(query: ast::SelectStmt) -> NodeEnum {
+    NodeEnum::SubLink(Box::new(ast::SubLink {
+        sub_link_type: ast::SubLinkType::ExprSublink as i32,
+        subselect: Some(Box::new(node(NodeEnum::SelectStmt(Box::new(query))))),
+        location: -1,
+        ..Default::default()
+    }))
+}
+
 /// `CASE WHEN condition THEN value END`
 pub fn when(condition: Node, value: Node) -> NodeEnum {
     let when = ast::CaseWhen {
@@ -183,6 +198,15 @@ pub fn select() -> ast::SelectStmt {
         op: ast::SetOperation::SetopNone as i32,
         ..Default::default()
     }
+}
+
+/// A call in FROM.
+pub fn from_function(call: &ast::FuncCall) -> Node {
+    let call = vec![node(NodeEnum::FuncCall(Box::new(call.clone()))), Node::default()];
+    node(NodeEnum::RangeFunction(ast::RangeFunction {
+        functions: vec![node(NodeEnum::List(ast::List { items: call }))],
+        ..Default::default()
+    }))
 }
 
 /// A subquery in FROM.

@@ -2,13 +2,17 @@
 //! holds. Of SQL and PL/pgSQL; what is not understood in all its parts is not read at all. How a step is taken, and what types
 //! and tables there are, is not known here.
 //!
-//! Names that stand for variables are found by [`names`]; [`conditions`] has the errors' names.
+//! Which variables a piece of text can see is its [`scope`]; names that stand for them are found by [`names`]; [`conditions`] has the errors' names.
 
 pub mod conditions;
-mod declared;
 pub mod names;
 mod plpgsql;
-mod returned;
+pub mod scope;
+mod steps;
+mod tokens;
+
+use scope::Scope;
+pub use steps::{Block, Diagnostic, Direction, Handler, Jump, Loop, Place, Query, Raise, Step, Target};
 
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self as ast, Node};
@@ -25,14 +29,30 @@ pub struct Program {
     /// Those of them that a call gives.
     pub arguments: Vec<usize>,
     pub variables: Vec<Variable>,
+    /// Every statement and expression, of which steps know the numbers.
+    pub expressions: Vec<Expression>,
     pub block: Block,
     /// The variables whose values are the result: OUT, INOUT and TABLE parameters.
     pub outputs: Vec<usize>,
+    /// FOUND's place.
+    pub found: Option<usize>,
     /// The value of a function in SQL is its last statement's.
     pub gives_last: bool,
+    /// What fails as STRICT is told with the values of parameters.
+    pub tells_parameters: bool,
+    conflict: Conflict,
     /// It runs text that is put together.
     dynamic: bool,
     counts: bool,
+}
+
+/// What a name is that may be both a column's and a variable's (`#variable_conflict`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Conflict {
+    #[default]
+    Error,
+    Variable,
+    Column,
 }
 
 /// A place for a value.
@@ -42,10 +62,26 @@ pub struct Variable {
     pub name: Option<String>,
     pub kind: Kind,
     /// What it begins with; NULL where there is nothing.
-    pub first: Option<Expression>,
+    pub first: Option<Ex>,
     pub constant: bool,
     pub not_null: bool,
+    /// Its collation, by name.
+    pub collation: Option<Vec<String>>,
+    /// What a cursor is of.
+    pub cursor: Option<BoundCursor>,
 }
+
+/// c CURSOR (arguments) FOR query
+#[derive(Clone, Debug)]
+pub struct BoundCursor {
+    pub query: Ex,
+    pub arguments: Vec<usize>,
+    pub scroll: Option<bool>,
+}
+
+/// The number of a statement or expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ex(usize);
 
 /// What a variable holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,29 +90,15 @@ pub enum Kind {
     Type(String),
     /// A value of a column's type: the table, as it was written, and the column.
     Column(String, String),
+    /// A row of a table, as it was written.
+    Row(String),
+    /// A value of another variable's type.
+    Like(usize),
     /// A row of whatever is put into it.
     Record,
     /// Not declared: SQLSTATE, SQLERRM, a loop's own, the value of CASE. Of an argument its function says it.
     #[default]
     Own,
-}
-
-/// BEGIN … END
-#[derive(Debug, Default)]
-pub struct Block {
-    pub label: Option<String>,
-    /// Variables that begin anew with it.
-    pub declared: Vec<usize>,
-    pub steps: Vec<Step>,
-    pub handlers: Vec<Handler>,
-}
-
-/// EXCEPTION WHEN … THEN
-#[derive(Debug)]
-pub struct Handler {
-    /// SQLSTATEs, `None` for OTHERS; one that ends in `000` is of its whole class.
-    pub states: Vec<Option<String>>,
-    pub steps: Vec<Step>,
 }
 
 /// A statement or, as `SELECT …`, an expression.
@@ -86,6 +108,10 @@ pub struct Expression {
     pub tree: Box<NodeEnum>,
     /// What its parameters stand for, once that is [known](Program::resolve).
     pub uses: Vec<Slot>,
+    /// The variable that WHERE CURRENT OF names.
+    pub current_of: Option<usize>,
+    /// What it can see.
+    scope: Scope,
 }
 
 /// What a parameter stands for.
@@ -96,101 +122,12 @@ pub enum Slot {
     Field(usize, String),
 }
 
-/// Where a row goes.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// Variables, for a column each.
-    Variables(Vec<usize>),
-    Record(usize),
-}
-
-/// What is run.
-#[derive(Clone, Debug)]
-pub enum Query {
-    Static(Expression),
-    /// EXECUTE text USING values
-    Dynamic(Expression, Vec<Expression>),
-}
-
-/// How a loop is left, or begun again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Jump {
-    /// EXIT; otherwise CONTINUE.
-    pub exit: bool,
-    pub label: Option<String>,
-}
-
-/// A loop's name and steps.
-#[derive(Debug, Default)]
-pub struct Loop {
-    pub label: Option<String>,
-    pub steps: Vec<Step>,
-}
-
-#[derive(Debug)]
-pub enum Step {
-    Block(Block),
-    Assign(usize, Expression),
-    /// The first whose condition is true, or what stands behind ELSE.
-    If(Vec<(Expression, Vec<Step>)>, Vec<Step>),
-    /// CASE: the same with a value that the conditions look at, and an error where none is true and there is no ELSE.
-    Case {
-        value: Option<(usize, Expression)>,
-        when: Vec<(Expression, Vec<Step>)>,
-        otherwise: Option<Vec<Step>>,
-    },
-    Loop(Loop),
-    While(Expression, Loop),
-    /// FOR i IN [REVERSE] lower .. upper [BY step]
-    Count {
-        variable: usize,
-        lower: Expression,
-        upper: Expression,
-        by: Option<Expression>,
-        reverse: bool,
-        steps: Loop,
-    },
-    /// FOR row IN query
-    Rows {
-        row: Target,
-        query: Query,
-        steps: Loop,
-    },
-    Jump(Jump, Option<Expression>),
-    /// None: nothing is returned.
-    Return(Option<Expression>),
-    /// A row more of the result; none: the values of the outputs.
-    ReturnNext(Option<Expression>),
-    ReturnRows(Query),
-    Raise(Raise),
-    /// A statement whose rows nobody wants.
-    Perform(Expression),
-    Run {
-        statement: Query,
-        into: Option<Target>,
-        strict: bool,
-    },
-    /// GET DIAGNOSTICS v = ROW_COUNT
-    CountRows(Vec<usize>),
-}
-
-/// RAISE
-#[derive(Debug)]
-pub struct Raise {
-    pub level: &'static str,
-    /// A condition's name, or an SQLSTATE.
-    pub condition: Option<String>,
-    /// With % in place of values.
-    pub message: Option<String>,
-    pub values: Vec<Expression>,
-    /// USING: the option, as it is written there, and its value.
-    pub options: Vec<(&'static str, Expression)>,
-}
-
-impl Raise {
-    /// The error that is being handled is raised again.
-    pub fn is_again(&self) -> bool {
-        self.level == "EXCEPTION" && self.condition.is_none() && self.message.is_none() && self.options.is_empty()
+impl Slot {
+    /// The variable that it is, or is a field of.
+    pub fn variable(&self) -> usize {
+        match self {
+            Slot::Variable(at) | Slot::Field(at, _) => *at,
+        }
     }
 }
 
@@ -208,17 +145,17 @@ impl Program {
             _ => return Err("can't be read"),
         };
         let (language, source) = (crate::body::option(options, "language"), crate::body::option(options, "as"));
-        let source = source.ok_or("has a body that is stored parsed (BEGIN ATOMIC)")?;
         let mut program = Program { name, ..Program::default() };
         for p in parameters {
             let Some(NodeEnum::FunctionParameter(p)) = &p.node else { return Err("can't be read") };
             program.argument(p)?;
         }
         program.parameters = program.variables.len();
-        match language.as_deref().unwrap_or("plpgsql").to_ascii_lowercase().as_str() {
+        match (language.as_deref().unwrap_or("plpgsql").to_ascii_lowercase().as_str(), source, statement) {
             // No DO block is.
-            "sql" if program.name.is_some() => program.sql(&source)?,
-            "plpgsql" => program.plpgsql(&source)?,
+            ("sql", Some(source), NodeEnum::CreateFunctionStmt(_)) => program.sql(&source)?,
+            ("sql", None, NodeEnum::CreateFunctionStmt(f)) => program.parsed(f.sql_body.as_deref())?,
+            ("plpgsql", Some(source), _) => program.plpgsql(&source)?,
             _ => return Err("is neither in SQL nor in PL/pgSQL"),
         }
         Ok(program)
@@ -241,21 +178,59 @@ impl Program {
         Ok(())
     }
 
+    /// What a function in SQL sees: of its parameters those that a call gives.
+    fn scope_of_sql(&self) -> Scope {
+        let named = |at: &usize| self.variables[*at].name.as_deref().map(|name| (name, *at));
+        let outermost = Scope::default().labelled(self.name.as_deref());
+        self.arguments.iter().filter_map(named).fold(outermost, |scope, (name, at)| scope.with(name, at))
+    }
+
     /// SQL statements, one after the other.
     fn sql(&mut self, source: &str) -> Result<(), Unread> {
         if has_backslash(source) {
             return Err("has a string with a backslash, which is another one without standard_conforming_strings");
         }
-        self.gives_last = true;
+        let scope = self.scope_of_sql();
         for range in crate::split::split_statements(source, true).map_err(|_| "can't be read")? {
-            let statement = Query::Static(Expression::of(&source[range])?);
-            self.block.steps.push(Step::Run { statement, into: None, strict: false });
+            self.runs_in_sql(Expression::of(&source[range], &scope)?);
         }
+        self.gives_last = true;
         Ok(())
     }
-}
 
-impl Program {
+    /// RETURN, or BEGIN ATOMIC: the parser has read it already.
+    fn parsed(&mut self, body: Option<&Node>) -> Result<(), Unread> {
+        let scope = self.scope_of_sql();
+        let mut left: Vec<&Node> = body.into_iter().collect();
+        while let Some(node) = left.pop() {
+            let text = match node.node.as_ref() {
+                Some(NodeEnum::List(l)) => {
+                    left.extend(l.items.iter().rev());
+                    continue;
+                }
+                Some(NodeEnum::ReturnStmt(r)) => {
+                    let value = r.returnval.as_deref().ok_or("can't be read")?;
+                    crate::deparse_expr(value).map(|value| format!("SELECT {value}"))
+                }
+                Some(statement) => crate::deparse(statement),
+                None => continue,
+            };
+            self.runs_in_sql(Expression::of(&text.map_err(|_| "can't be read")?, &scope)?);
+        }
+        self.gives_last = true;
+        Ok(())
+    }
+
+    fn runs_in_sql(&mut self, statement: Expression) {
+        let statement = Query::Static(self.has(statement));
+        self.block.steps.push(Step::Run { statement, into: None, strict: false });
+    }
+
+    fn has(&mut self, expression: Expression) -> Ex {
+        self.expressions.push(expression);
+        Ex(self.expressions.len() - 1)
+    }
+
     /// It asks how many rows there were.
     pub fn counts(&self) -> bool {
         self.counts
@@ -265,85 +240,38 @@ impl Program {
     pub fn runs_text(&self) -> bool {
         self.dynamic
     }
-
-    /// Every statement and expression, in no order.
-    pub fn expressions(&self) -> Vec<&Expression> {
-        let mut found: Vec<&Expression> = self.variables.iter().filter_map(|v| v.first.as_ref()).collect();
-        of_block(&self.block, &mut found);
-        found
-    }
 }
 
-fn of_block<'p>(block: &'p Block, found: &mut Vec<&'p Expression>) {
-    of_steps(&block.steps, found);
-    block.handlers.iter().for_each(|h| of_steps(&h.steps, found));
-}
+impl std::ops::Index<Ex> for Program {
+    type Output = Expression;
 
-fn of_query<'p>(query: &'p Query, found: &mut Vec<&'p Expression>) {
-    match query {
-        Query::Static(e) => found.push(e),
-        Query::Dynamic(text, using) => {
-            found.push(text);
-            found.extend(using);
-        }
-    }
-}
-
-fn of_steps<'p>(steps: &'p [Step], found: &mut Vec<&'p Expression>) {
-    for step in steps {
-        match step {
-            Step::Block(b) => of_block(b, found),
-            Step::Assign(_, e) | Step::Perform(e) => found.push(e),
-            Step::If(when, otherwise) => {
-                for (e, steps) in when {
-                    found.push(e);
-                    of_steps(steps, found);
-                }
-                of_steps(otherwise, found);
-            }
-            Step::Case { value, when, otherwise } => {
-                found.extend(value.iter().map(|(_, e)| e));
-                for (e, steps) in when {
-                    found.push(e);
-                    of_steps(steps, found);
-                }
-                otherwise.iter().for_each(|steps| of_steps(steps, found));
-            }
-            Step::Loop(l) => of_steps(&l.steps, found),
-            Step::While(e, l) => {
-                found.push(e);
-                of_steps(&l.steps, found);
-            }
-            Step::Count { lower, upper, by, steps, .. } => {
-                found.extend([lower, upper]);
-                found.extend(by);
-                of_steps(&steps.steps, found);
-            }
-            Step::Rows { query, steps, .. } => {
-                of_query(query, found);
-                of_steps(&steps.steps, found);
-            }
-            Step::Jump(_, e) | Step::Return(e) => found.extend(e),
-            Step::Raise(r) => {
-                found.extend(&r.values);
-                found.extend(r.options.iter().map(|(_, e)| e));
-            }
-            Step::ReturnNext(e) => found.extend(e),
-            Step::Run { statement: query, .. } | Step::ReturnRows(query) => of_query(query, found),
-            Step::CountRows(_) => {}
-        }
+    fn index(&self, at: Ex) -> &Expression {
+        &self.expressions[at.0]
     }
 }
 
 impl Expression {
     /// Of a statement's text.
-    fn of(text: &str) -> Result<Expression, Unread> {
+    fn of(text: &str, scope: &Scope) -> Result<Expression, Unread> {
         let text = text.trim();
         let mut parsed = crate::parse(text, true).map_err(|_| "can't be read")?;
         match (parsed.pop(), parsed.pop()) {
-            (Some(tree), None) => Ok(Expression { text: text.to_string(), tree: Box::new(tree), uses: vec![] }),
+            (Some(tree), None) => {
+                let (tree, scope) = (Box::new(tree), scope.clone());
+                Ok(Expression { text: text.to_string(), tree, uses: vec![], current_of: None, scope })
+            }
             _ => Err("can't be read"),
         }
+    }
+
+    /// Another statement with the same parameters.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn with_tree(&self, tree: &NodeEnum) -> Result<Expression, Unread> {
+        let text = crate::deparse(tree).map_err(|_| "can't be read")?;
+        // With the places of its own text.
+        Ok(Expression { uses: self.uses.clone(), current_of: self.current_of, ..Expression::of(&text, &self.scope)? })
     }
 }
 

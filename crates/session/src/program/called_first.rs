@@ -65,7 +65,7 @@ impl Session {
                 }
                 _ => false,
             };
-            if program.expressions().iter().any(|e| search::any(&*e.tree, volatile)) {
+            if program.expressions.iter().any(|e| search::any(&*e.tree, volatile)) {
                 return Err("calls VOLATILE functions, and is called beside something else");
             }
         }

@@ -57,14 +57,14 @@ impl Session {
             let only = call.routine.volatility != Volatility::Volatile;
             sees_once |= only;
             let Some(definition) = definition(&call.routine) else { return Err(refusal) };
-            match self.resolved(Program::of(&definition)).and_then(|p| only_rows(p, only)) {
+            match Program::of(&definition).and_then(|p| only_rows(p, only)) {
                 Ok(program) => programs.push(program),
                 Err(why) => return Err(unless_known(refusal, why)),
             }
         }
         let refusal = self.may_run(sees_once, refusal)?;
         self.nesting += 1;
-        let done = Box::pin(self.each_row(select, &calls, &programs, (sql, bound), refusal)).await;
+        let done = Box::pin(self.each_row(select, &calls, programs, (sql, bound), refusal)).await;
         self.nesting -= 1;
         done
     }
@@ -73,7 +73,7 @@ impl Session {
         &mut self,
         mut select: ast::SelectStmt,
         calls: &[Call],
-        programs: &[Program],
+        mut programs: Vec<Program>,
         (sql, bound): (&str, Option<&Bound>),
         refusal: ExecError,
     ) -> Result<Forwarded> {
@@ -83,15 +83,13 @@ impl Session {
         let Some(places) = places(&select.target_list, fields.len()) else { return Err(refusal) };
         self.may_come(&fields).await?;
         let (mut ready, mut arguments) = (Vec::with_capacity(calls.len()), vec![]);
-        for (call, program) in calls.iter().zip(programs) {
+        for (call, program) in calls.iter().zip(&mut programs) {
             let signature = match self.signature(call.routine.oid).await? {
                 Ok(signature) => signature,
                 Err(why) => return Err(unless_known(refusal, why)),
             };
-            let one_value = signature.nothing || (signature.returns.is_some() && program.outputs.is_empty());
-            let fits = signature.parameters.len() == program.parameters && call.given.len() == program.arguments.len();
-            if !one_value || !fits {
-                return Err(unless_known(refusal, "returns rows; it can be called in FROM"));
+            if signature.parameters.len() != program.parameters || call.given.len() != program.arguments.len() {
+                return Err(refusal);
             }
             if signature.set && (select.limit_count.is_some() || calls_others(&select.target_list, call.at)) {
                 return Err(unless_known(
@@ -100,15 +98,18 @@ impl Session {
                 ));
             }
             arguments.extend(signature.arguments(&call.given, program)?);
-            let columns = signature.returns.clone().filter(|_| !signature.nothing).into_iter().collect();
-            let limits = self.work().limits_beside(Instant::now()).await?;
-            match self.running(program, &signature, columns, limits).await? {
-                Ok(running) => {
-                    let (place, arguments) = (places[call.at], call.given.len());
-                    ready.push(Ready { place, arguments, running, signature });
-                }
+            let gives = match self.gives(program, &signature, None).await? {
+                Ok(gives) => gives,
                 Err(why) => return Err(unless_known(refusal, why)),
-            }
+            };
+            let limits = self.work().limits_beside(Instant::now()).await?;
+            let first = match self.begins(program, &signature).await? {
+                Ok(first) => first,
+                Err(why) => return Err(unless_known(refusal, why)),
+            };
+            let (place, arguments) = (places[call.at], call.given.len());
+            let running = self.running(program, first, gives, limits);
+            ready.push(Ready { place, arguments, running, signature });
         }
         // No name of the query's own can mean them.
         let named =

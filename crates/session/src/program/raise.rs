@@ -1,7 +1,7 @@
-//! RAISE: PostgreSQL says it, on home, with the values in place.
+//! RAISE and ASSERT: PostgreSQL says it, on home, with the values in place.
 
 use exec::ExecError;
-use sql::program::Raise;
+use sql::program::{Ex, Raise};
 
 use super::Running;
 use super::run::literal;
@@ -21,7 +21,7 @@ impl Session {
         let mut said = String::new();
         let mut values = Vec::with_capacity(raise.values.len());
         for e in &raise.values {
-            values.push(literal(&self.value_of(running, e).await?.text)?);
+            values.push(literal(&self.value_of(running, running.expression(*e)).await?.text)?);
         }
         match (&raise.message, &raise.condition) {
             (Some(message), _) => {
@@ -33,7 +33,8 @@ impl Session {
         }
         let mut options = vec![];
         for (option, e) in &raise.options {
-            options.push(format!("{option} = {}", literal(&self.value_of(running, e).await?.text)?));
+            let value = self.value_of(running, running.expression(*e)).await?;
+            options.push(format!("{option} = {}", literal(&value.text)?));
         }
         // The condition's name is the message where there is no other.
         if let (None, Some(name)) = (&raise.message, &raise.condition)
@@ -42,7 +43,29 @@ impl Session {
             options.push(format!("MESSAGE = '{name}'"));
         }
         let using = if options.is_empty() { String::new() } else { format!(" USING {}", options.join(", ")) };
-        let body = format!("BEGIN RAISE {} {said}{using}; END", raise.level);
+        self.said(&format!("RAISE {} {said}{using}", raise.level)).await
+    }
+
+    /// ASSERT: the setting that turns it off is home's to know, too.
+    pub(super) async fn assert(&mut self, running: &mut Running<'_>, condition: Ex, message: Option<Ex>) -> Result<()> {
+        let sql = "SELECT pg_catalog.current_setting('plpgsql.check_asserts', true)";
+        let row = self.asked(sql).await?.pop().unwrap_or_default();
+        if row.first().and_then(|v| v.as_deref()) == Some(b"off") || self.is_true(running, condition).await? {
+            return Ok(());
+        }
+        let text = match message {
+            Some(e) => self.value_of(running, running.expression(e)).await?.text,
+            None => None,
+        };
+        let message = match &text {
+            Some(text) => std::str::from_utf8(text).unwrap_or_default(),
+            None => "assertion failed",
+        };
+        Err(ExecError::sql(wire::sqlstate::ASSERT_FAILURE, message))
+    }
+
+    async fn said(&mut self, statement: &str) -> Result<()> {
+        let body = format!("BEGIN {statement}; END");
         let sql = format!("DO LANGUAGE plpgsql {}", catalog::quote_literal(&body));
         self.io.catch(self.memory.nothing());
         let done = self.on_home_described(&sql, false).await;

@@ -3,11 +3,14 @@
 use bytes::Bytes;
 use exec::{Bound, ExecError, bind_tail};
 use sql::NodeEnum;
-use sql::program::{Expression, Query, Target, conditions};
+use sql::program::{Ex, Expression, Query, Slot, Target, conditions};
 use wire::backend::Field;
-use wire::{backend, frame, sqlstate};
+use wire::{ErrorFields, backend, frame, sqlstate};
 
-use super::{Held, Rows, Running, Text, Value};
+use super::expanded::{Expanded, expanded};
+use super::records::of_field;
+use super::types::Type;
+use super::{Rows, Running, Text, Value};
 use crate::session::{Result, Session};
 
 /// What a handler catches of errors: none of the router's own refusals (PostgreSQL would not have raised them), nor what ends sessions.
@@ -33,10 +36,29 @@ impl Session {
     /// The rows of what is run.
     pub(super) async fn run_query(&mut self, running: &mut Running<'_>, query: &Query) -> Result<Rows> {
         let (text, using) = match query {
-            Query::Static(e) => return self.rows_given(running, e).await,
-            Query::Dynamic(text, using) => (text, using),
+            Query::Static(e) => return self.rows_given(running, running.expression(*e)).await,
+            Query::Dynamic(text, using) => (*text, using),
         };
-        let text = self.value_of(running, text).await?;
+        let (tree, text, values) = self.put_together(running, text, using).await?;
+        if !is_about_rows(&tree) {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "EXECUTE of other statements than SELECT, INSERT, UPDATE, DELETE, MERGE and TRUNCATE is not supported in a function that \
+                 runs over several nodes",
+            )
+            .hint("Send that statement by itself."));
+        }
+        self.run_with(running, &tree, &text, values).await
+    }
+
+    /// The statement that EXECUTE runs, with its values.
+    pub(super) async fn put_together(
+        &mut self,
+        running: &mut Running<'_>,
+        text: Ex,
+        using: &[Ex],
+    ) -> Result<(NodeEnum, String, Vec<Value>)> {
+        let text = self.value_of(running, running.expression(text)).await?;
         let Some(text) = text.text else {
             let message = "query string argument of EXECUTE is null";
             return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, message));
@@ -44,31 +66,60 @@ impl Session {
         let text = std::str::from_utf8(&text).map_err(|_| ExecError::internal("a text is no text"))?.to_string();
         let mut values = Vec::with_capacity(using.len());
         for e in using {
-            values.push(self.value_of(running, e).await?);
+            values.push(self.value_of(running, running.expression(*e)).await?);
         }
         let mut trees = sql::parse(&text, self.standard_conforming_strings())?;
-        let (tree, None) = (trees.pop(), trees.pop()) else {
-            return Err(ExecError::sql(
+        match (trees.pop(), trees.pop()) {
+            (Some(tree), None) => Ok((tree, text, values)),
+            _ => Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "EXECUTE of several statements at once is not supported in a function that runs over several nodes",
             )
-            .hint("EXECUTE them one by one."));
-        };
-        let Some(tree) = tree.filter(is_about_rows) else {
-            return Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "EXECUTE of other statements than SELECT, INSERT, UPDATE, DELETE, MERGE and TRUNCATE is not supported in a function that \
-                 runs over several nodes",
-            )
-            .hint("Send that statement by itself."));
-        };
-        self.run_with(running, &tree, &text, values).await
+            .hint("EXECUTE them one by one.")),
+        }
+    }
+
+    /// A statement with the values of what it names.
+    pub(super) fn with_values(&self, running: &Running<'_>, e: Ex) -> Result<(NodeEnum, String, Vec<Value>)> {
+        let e = running.expression(e);
+        if let Some(Expanded { tree, text, values }) = expanded(e, running)? {
+            return Ok((tree, text, values));
+        }
+        let values = e.uses.iter().map(|slot| running.slot(slot)).collect::<Result<Vec<_>>>()?;
+        Ok(((*e.tree).clone(), e.text.clone(), values))
     }
 
     /// A statement's rows.
     pub(super) async fn rows_given(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<Rows> {
+        if let Some(Expanded { tree, text, values }) = expanded(e, running)? {
+            return self.run_with(running, &tree, &text, values).await;
+        }
         let values = e.uses.iter().map(|slot| running.slot(slot)).collect::<Result<Vec<_>>>()?;
         self.run_with(running, &e.tree, &e.text, values).await
+    }
+
+    /// Names mean what they meant when it began.
+    pub(super) async fn of_its_path(&mut self, running: &Running<'_>) -> Result<()> {
+        self.settle_path().await?;
+        if *self.search_path != *running.path || self.temporary != running.temporary {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "a function that runs over several nodes can't change what its names mean (search_path, temporary tables)",
+            )
+            .hint("Set search_path before, or name tables with their schemas."));
+        }
+        Ok(())
+    }
+
+    /// What a statement gives, which is asked for once.
+    pub(super) async fn fields(&mut self, running: &mut Running<'_>, text: &str, types: &[u32]) -> Result<Vec<Field>> {
+        let key = (text.to_string(), types.to_vec());
+        if let Some(fields) = running.fields.get(&key) {
+            return Ok(fields.clone());
+        }
+        let fields = self.work().describe_text(text, types).await?.fields.unwrap_or_default();
+        running.fields.insert(key, fields.clone());
+        Ok(fields)
     }
 
     async fn run_with(
@@ -78,24 +129,9 @@ impl Session {
         text: &str,
         values: Vec<Value>,
     ) -> Result<Rows> {
-        self.settle_path().await?;
-        if *self.search_path != *running.path || self.temporary != running.temporary {
-            return Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "a function that runs over several nodes can't change what its names mean (search_path, temporary tables)",
-            )
-            .hint("Set search_path before, or name tables with their schemas."));
-        }
+        self.of_its_path(running).await?;
         let types: Vec<u32> = values.iter().map(|v| v.oid).collect();
-        let key = (text.to_string(), types.clone());
-        let fields = match running.fields.get(&key) {
-            Some(fields) => fields.clone(),
-            None => {
-                let fields = self.work().describe_text(text, &types).await?.fields.unwrap_or_default();
-                running.fields.insert(key, fields.clone());
-                fields
-            }
-        };
+        let fields = self.fields(running, text, &types).await?;
         self.may_come(&fields).await?;
         let mut bound = Bound { types: types.into(), ..Bound::default() };
         bound.values = values.into_iter().map(|v| v.text).collect();
@@ -178,7 +214,7 @@ impl Session {
             running.row_count = rows.rows.len() as u64;
         }
         let text = rows.rows.pop().and_then(|row| row.into_iter().next()).flatten();
-        Ok(Value { oid: field.type_oid, text: kept(text.as_ref()) })
+        Ok(of_field(field, kept(text.as_ref())))
     }
 
     /// An expression that PL/pgSQL does not evaluate as one, but runs as a query (`exec_simple_check_plan` in pl_exec.c).
@@ -213,45 +249,42 @@ impl Session {
     }
 
     /// A condition; NULL is not true.
-    pub(super) async fn is_true(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<bool> {
-        let value = self.value_of(running, e).await?;
-        let value = self.converted(running, value, wire::type_oid::BOOL, "pg_catalog.bool").await?;
+    pub(super) async fn is_true(&mut self, running: &mut Running<'_>, e: Ex) -> Result<bool> {
+        let value = self.value_of(running, running.expression(e)).await?;
+        let value = self.converted(running, value, &Type::plain(wire::type_oid::BOOL, "pg_catalog.bool")).await?;
         Ok(value.is_some_and(|v| &*v == b"t"))
     }
 
-    /// A number that a loop counts by.
-    pub(super) async fn bound(&mut self, running: &mut Running<'_>, e: &Expression, what: &str) -> Result<i32> {
-        let value = self.value_of(running, e).await?;
-        let text = self.converted(running, value, wire::type_oid::INT4, "pg_catalog.int4").await?;
-        let Some(text) = text else {
-            return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, format!("{what} cannot be null")));
-        };
+    /// A number; `null`: what is said of NULL.
+    pub(super) async fn number(&mut self, running: &mut Running<'_>, e: Ex, null: &str) -> Result<i32> {
+        let value = self.value_of(running, running.expression(e)).await?;
+        let text = self.converted(running, value, &Type::plain(wire::type_oid::INT4, "pg_catalog.int4")).await?;
+        let Some(text) = text else { return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, null)) };
         let number = std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok());
         number.ok_or_else(|| ExecError::internal("no number"))
     }
 
-    /// A row into variables, or NULLs where there is none.
+    /// A row into a row's variable, or its columns into others; NULLs where there is none.
     pub(super) async fn put(
         &mut self,
         running: &mut Running<'_>,
         target: &Target,
-        fields: &[backend::Field],
+        fields: &[Field],
         row: Option<&Vec<Text>>,
     ) -> Result<()> {
-        let value = |i: usize| Value {
-            oid: fields.get(i).map_or(wire::type_oid::TEXT, |f| f.type_oid),
-            text: kept(row.and_then(|row| row.get(i)?.as_ref())),
+        let value = |i: usize| {
+            let text = kept(row.and_then(|row| row.get(i)?.as_ref()));
+            fields.get(i).map_or_else(|| Value::new(wire::type_oid::TEXT, None), |f| of_field(f, text))
         };
-        match target {
-            Target::Record(at) => {
-                let columns = fields.iter().enumerate().map(|(i, f)| (f.name.clone(), value(i))).collect();
-                running.held[*at] = Held::Record(Some(columns));
-            }
-            Target::Variables(places) => {
-                for (i, at) in places.iter().enumerate() {
-                    self.assign(running, *at, value(i)).await?;
-                }
-            }
+        if let [only] = &target[..]
+            && only.field.is_none()
+            && running.held[only.variable].is_row()
+        {
+            let columns = fields.iter().enumerate().map(|(i, f)| (f.name.clone(), value(i))).collect();
+            return self.put_row(running, only.variable, Some(columns)).await;
+        }
+        for (i, place) in target.iter().enumerate() {
+            self.assign_place(running, place, value(i)).await?;
         }
         Ok(())
     }
@@ -266,7 +299,7 @@ impl Session {
         strict: bool,
     ) -> Result<()> {
         let tree = match statement {
-            Query::Static(e) => Some(&*e.tree),
+            Query::Static(e) => Some(&*running.expression(*e).tree),
             Query::Dynamic(..) => None,
         };
         let is_query = matches!(tree, Some(NodeEnum::SelectStmt(_)));
@@ -285,11 +318,13 @@ impl Session {
                 return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, message));
             }
             Some(_) if strict && rows.rows.is_empty() => {
-                return Err(ExecError::sql(sqlstate::NO_DATA_FOUND, "query returned no rows"));
+                let fields = ErrorFields::error(sqlstate::NO_DATA_FOUND, "query returned no rows");
+                return Err(ExecError::Sql(Box::new(running.with_parameters(statement, fields)?)));
             }
             Some(_) if rows.rows.len() > 1 && (strict || tree.is_some() && !is_query) => {
-                return Err(ExecError::sql(sqlstate::TOO_MANY_ROWS, "query returned more than one row")
-                    .hint("Make sure the query returns a single row, or use LIMIT 1."));
+                let fields = ErrorFields::error(sqlstate::TOO_MANY_ROWS, "query returned more than one row")
+                    .hint("Make sure the query returns a single row, or use LIMIT 1.");
+                return Err(ExecError::Sql(Box::new(running.with_parameters(statement, fields)?)));
             }
             Some(target) => {
                 self.put(running, target, &rows.fields, rows.rows.first()).await?;
@@ -305,6 +340,27 @@ impl Session {
             running.set_found(count > 0);
         }
         Ok(())
+    }
+}
+
+impl Running<'_> {
+    /// An error with the values that its statement was given, where the program asks for that (`#print_strict_params`).
+    fn with_parameters(&self, statement: &Query, fields: ErrorFields) -> Result<ErrorFields> {
+        let Query::Static(e) = statement else { return Ok(fields) };
+        let uses = &self.expression(*e).uses;
+        if !self.program.tells_parameters || uses.is_empty() {
+            return Ok(fields);
+        }
+        let mut variables: Vec<usize> = uses.iter().map(|slot| slot.variable()).collect();
+        variables.sort_unstable();
+        let mut said = Vec::with_capacity(variables.len());
+        for at in variables {
+            let text = self.slot(&Slot::Variable(at))?.text;
+            let text = text.map(|t| String::from_utf8_lossy(&t).replace('\'', "''"));
+            let value = text.map_or_else(|| "NULL".to_string(), |t| format!("'{t}'"));
+            said.push(format!("{} = {value}", self.name_of(at)));
+        }
+        Ok(fields.detail(format!("parameters: {}", said.join(", "))))
     }
 }
 

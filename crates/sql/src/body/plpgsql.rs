@@ -139,7 +139,7 @@ fn assigned(assignment: &str) -> Option<&str> {
     Some(&assignment[at.end..])
 }
 
-pub(crate) fn parse(definition: &str) -> Option<Value> {
+fn parse(definition: &str) -> Option<Value> {
     std::thread::scope(|scope| {
         let parser = std::thread::Builder::new().stack_size(STACK_BYTES);
         let thread = parser.spawn_scoped(scope, || pg_query::parse_plpgsql(definition).ok()).ok()?;

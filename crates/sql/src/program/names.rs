@@ -3,13 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use super::{Block, Expression, Kind, Program, Query, Slot, Step, Variable};
+use super::scope::{Found, Scope};
+use super::{Conflict, Expression, Program, Slot};
 use crate::ast;
 use crate::body::{SYSTEM_COLUMNS, Unread, names_columns};
-use crate::{NodeEnum, names, relations, search};
+use crate::{NodeEnum, build, names, relations, search};
 
 /// The columns of a table or view; none: nobody knows them.
 pub type Columns<'c> = &'c dyn Fn(&ast::RangeVar) -> Option<Vec<String>>;
+/// Whether a variable is a row, which has fields.
+pub type Rows<'c> = &'c dyn Fn(usize) -> bool;
 
 const UNCLEAR: Unread = "has names that may be both a column's and a variable's";
 
@@ -18,170 +21,66 @@ impl Program {
     ///
     /// # Errors
     /// Why that can't be told.
-    pub fn resolve(&mut self, columns: Columns) -> Result<(), Unread> {
-        // SQL counts what a call gives, PL/pgSQL all parameters; and does not see the outputs.
+    pub fn resolve(&mut self, columns: Columns, rows: Rows) -> Result<(), Unread> {
+        // SQL counts what a call gives, PL/pgSQL all parameters.
         let numbers = if self.gives_last { self.arguments.clone() } else { (0..self.parameters).collect() };
-        let mut scope = Scope { names: vec![], records: vec![], labels: vec![], numbers: numbers.clone(), columns };
-        scope.labels.extend(self.name.clone());
-        let found = self.variables.iter().position(|v| v.name.as_deref() == Some("found"));
-        for at in numbers.into_iter().chain(found) {
-            scope.sees(at, &self.variables);
-        }
-        scope.block(&mut self.block, &mut self.variables)
+        let collations = self.variables.iter().map(|v| v.collation.clone()).collect();
+        let names = Names { numbers, columns, rows, collations, conflict: self.conflict };
+        self.expressions.iter_mut().try_for_each(|e| names.expression(e))
     }
 }
 
-struct Scope<'c> {
-    names: Vec<(String, usize)>,
-    records: Vec<(String, usize)>,
-    /// Names that variables can be qualified by.
-    labels: Vec<String>,
+struct Names<'c> {
     /// What `$1`, `$2` … are.
     numbers: Vec<usize>,
     columns: Columns<'c>,
+    rows: Rows<'c>,
+    /// By what variables are compared.
+    collations: Vec<Option<Vec<String>>>,
+    conflict: Conflict,
 }
 
-impl Scope<'_> {
-    /// A variable has a name from here on.
-    fn sees(&mut self, at: usize, variables: &[Variable]) {
-        let Some(name) = variables[at].name.clone() else { return };
-        // The inner one hides those of its name.
-        self.names.retain(|(n, _)| *n != name);
-        self.records.retain(|(n, _)| *n != name);
-        match variables[at].kind {
-            Kind::Record => self.records.push((name, at)),
-            _ => self.names.push((name, at)),
-        }
-    }
+/// What a name in a statement stands for.
+struct Meant {
+    slot: Slot,
+    /// All columns of a row.
+    star: bool,
+}
 
-    fn block(&mut self, block: &mut Block, own: &mut Vec<Variable>) -> Result<(), Unread> {
-        let around = (self.names.clone(), self.records.clone());
-        self.labels.extend(block.label.clone());
-        for at in &block.declared {
-            // A variable begins with what those before it are.
-            if let Some(mut first) = own[*at].first.take() {
-                self.expression(&mut first)?;
-                own[*at].first = Some(first);
-            }
-            self.sees(*at, own);
-        }
-        self.steps(&mut block.steps, own)?;
-        for handler in &mut block.handlers {
-            let before = self.names.clone();
-            for name in ["sqlstate", "sqlerrm"] {
-                if let Some(at) = own.iter().position(|v| v.name.as_deref() == Some(name)) {
-                    self.sees(at, own);
-                }
-            }
-            self.steps(&mut handler.steps, own)?;
-            self.names = before;
-        }
-        (self.names, self.records) = around;
-        Ok(())
-    }
+/// Names of variables in a statement: those that stand by themselves, and those in front of a dot.
+#[derive(Default)]
+struct Said {
+    alone: BTreeSet<String>,
+    in_front: BTreeSet<String>,
+}
 
-    fn query(&self, query: &mut Query) -> Result<(), Unread> {
-        match query {
-            Query::Static(e) => self.expression(e),
-            Query::Dynamic(text, using) => {
-                self.expression(text)?;
-                using.iter_mut().try_for_each(|e| self.expression(e))
-            }
-        }
+impl Said {
+    fn any(&self, name: &str) -> bool {
+        self.alone.contains(name) || self.in_front.contains(name)
     }
+}
 
-    fn steps(&mut self, steps: &mut [Step], own: &mut Vec<Variable>) -> Result<(), Unread> {
-        steps.iter_mut().try_for_each(|step| self.step(step, own))
-    }
-
-    /// With a variable that only these steps see.
-    fn within(&mut self, variable: usize, own: &mut Vec<Variable>, steps: &mut [Step]) -> Result<(), Unread> {
-        let before = self.names.clone();
-        self.sees(variable, own);
-        let done = self.steps(steps, own);
-        self.names = before;
-        done
-    }
-
-    fn step(&mut self, step: &mut Step, own: &mut Vec<Variable>) -> Result<(), Unread> {
-        match step {
-            Step::Block(b) => self.block(b, own),
-            Step::Assign(_, e) | Step::Perform(e) => self.expression(e),
-            Step::If(when, otherwise) => {
-                for (e, steps) in when {
-                    self.expression(e)?;
-                    self.steps(steps, own)?;
-                }
-                self.steps(otherwise, own)
-            }
-            Step::Case { value, when, otherwise } => {
-                let before = self.names.clone();
-                if let Some((at, e)) = value {
-                    self.expression(e)?;
-                    self.sees(*at, own);
-                }
-                for (e, steps) in when {
-                    self.expression(e)?;
-                    self.steps(steps, own)?;
-                }
-                self.names = before;
-                otherwise.iter_mut().try_for_each(|steps| self.steps(steps, own))
-            }
-            Step::Loop(l) => {
-                self.labels.extend(l.label.clone());
-                self.steps(&mut l.steps, own)
-            }
-            Step::While(e, l) => {
-                self.labels.extend(l.label.clone());
-                self.expression(e)?;
-                self.steps(&mut l.steps, own)
-            }
-            Step::Count { variable, lower, upper, by, steps, .. } => {
-                self.labels.extend(steps.label.clone());
-                self.expression(lower)?;
-                self.expression(upper)?;
-                by.iter_mut().try_for_each(|e| self.expression(e))?;
-                self.within(*variable, own, &mut steps.steps)
-            }
-            Step::Rows { query, steps, .. } => {
-                self.labels.extend(steps.label.clone());
-                self.query(query)?;
-                self.steps(&mut steps.steps, own)
-            }
-            Step::Jump(_, e) | Step::Return(e) | Step::ReturnNext(e) => {
-                e.iter_mut().try_for_each(|e| self.expression(e))
-            }
-            Step::Raise(r) => {
-                r.values.iter_mut().try_for_each(|e| self.expression(e))?;
-                r.options.iter_mut().try_for_each(|(_, e)| self.expression(e))
-            }
-            Step::Run { statement: query, .. } | Step::ReturnRows(query) => self.query(query),
-            Step::CountRows(_) => Ok(()),
+impl Names<'_> {
+    fn meant(&self, c: &ast::ColumnRef, scope: &Scope) -> Option<Meant> {
+        let (parts, star) = (names::strings(&c.fields), names::has_star(c));
+        let Found { variable, names } = scope.find(&parts, self.rows)?;
+        match (&parts[names..], star) {
+            ([], true) if (self.rows)(variable) => Some(Meant { slot: Slot::Variable(variable), star }),
+            ([], false) => Some(Meant { slot: Slot::Variable(variable), star }),
+            ([field], false) => Some(Meant { slot: Slot::Field(variable, (*field).to_string()), star }),
+            _ => None,
         }
     }
 
     fn expression(&self, e: &mut Expression) -> Result<(), Unread> {
-        let mut found: BTreeSet<String> = BTreeSet::new();
-        let mut unread = None;
-        search::each(&*e.tree, |n| {
-            let NodeEnum::ColumnRef(c) = n else { return };
-            let parts = names::strings(&c.fields);
-            match parts[..] {
-                [name] if self.is(&self.names, name) && !names::has_star(c) => drop(found.insert(name.to_string())),
-                [name] if self.is(&self.records, name) => unread = Some("uses a record as a whole"),
-                [first, _] if self.is(&self.records, first) => {
-                    found.insert(first.to_string());
-                }
-                [first, _, ..] if self.labels.iter().any(|l| l == first) => {
-                    unread = Some("names a variable by its block or by its function");
-                }
-                _ => {}
+        let mut columns = BTreeSet::new();
+        if self.conflict == Conflict::Variable {
+            if sorts_by_output(&e.tree, &self.said(&e.tree, &e.scope)) {
+                return Err(UNCLEAR);
             }
-        });
-        if let Some(why) = unread {
-            return Err(why);
+        } else {
+            self.levels(&e.tree, &e.scope, &mut columns)?;
         }
-        self.levels(&e.tree, &found)?;
         let mut uses: Vec<Slot> = vec![];
         let mut number = |slot: Slot| {
             let at = uses.iter().position(|s| *s == slot).unwrap_or_else(|| {
@@ -210,14 +109,18 @@ impl Scope<'_> {
                     return true;
                 }
                 NodeEnum::ColumnRef(c) => {
-                    let parts = names::strings(&c.fields);
-                    let slot = match parts[..] {
-                        [name] => self.place(&self.names, name).map(Slot::Variable),
-                        [first, field] => self.place(&self.records, first).map(|at| Slot::Field(at, field.to_string())),
-                        _ => None,
-                    };
-                    if let Some(slot) = slot {
-                        *n = number(slot);
+                    let is_column = matches!(&names::strings(&c.fields)[..], [one] if columns.contains(*one));
+                    if let Some(meant) = self.meant(c, &e.scope).filter(|_| !is_column) {
+                        let collation = match &meant.slot {
+                            Slot::Variable(at) => self.collations[*at].as_deref(),
+                            Slot::Field(..) => None,
+                        };
+                        let value = number(meant.slot);
+                        *n = match (meant.star, collation) {
+                            (true, _) => all_columns(value),
+                            (false, Some(collation)) => compared_by(value, collation),
+                            (false, None) => value,
+                        };
                         return false;
                     }
                     return true;
@@ -226,33 +129,41 @@ impl Scope<'_> {
             }
             true
         });
-        let text = crate::deparse(&e.tree).map_err(|_| "can't be read")?;
-        // With the places of its own text.
-        *e = Expression { uses, ..Expression::of(&text)? };
+        let current_of = search::find(&*e.tree, |n| match n {
+            NodeEnum::CurrentOfExpr(c) => e.scope.find(&[&c.cursor_name], self.rows).map(|found| found.variable),
+            _ => None,
+        });
+        (e.uses, e.current_of) = (uses, current_of);
+        *e = e.with_tree(&e.tree)?;
         Ok(())
     }
 
-    fn is(&self, list: &[(String, usize)], name: &str) -> bool {
-        list.iter().any(|(n, _)| n == name)
-    }
-
-    /// The innermost of its name.
-    fn place(&self, list: &[(String, usize)], name: &str) -> Option<usize> {
-        list.iter().rev().find(|(n, _)| n == name).map(|(_, at)| *at)
+    /// The names of variables that are read anywhere in a query.
+    fn said(&self, query: &NodeEnum, scope: &Scope) -> Said {
+        let mut said = Said::default();
+        search::each(query, |n| {
+            let NodeEnum::ColumnRef(c) = n else { return };
+            if self.meant(c, scope).is_none() {
+                return;
+            }
+            match (&names::strings(&c.fields)[..], names::has_star(c)) {
+                ([one], false) => drop(said.alone.insert((*one).to_string())),
+                ([first, second, ..], _) => {
+                    said.in_front.insert((*first).to_string());
+                    said.in_front.insert((*second).to_string());
+                }
+                ([one], true) => drop(said.in_front.insert((*one).to_string())),
+                ([], _) => {}
+            }
+        });
+        said
     }
 
     /// None of the names that are read anywhere in a query can be a column's of its own tables: it does not see those of queries in it.
-    fn levels(&self, query: &NodeEnum, variables: &BTreeSet<String>) -> Result<(), Unread> {
-        let mut found = BTreeSet::new();
-        search::each(query, |n| {
-            if let NodeEnum::ColumnRef(c) = n
-                && let Some(first) = names::strings(&c.fields).first()
-                && variables.contains(*first)
-            {
-                found.insert(first.to_string());
-            }
-        });
-        if found.is_empty() {
+    /// Where columns go before variables, `columns` are those that are columns.
+    fn levels(&self, query: &NodeEnum, scope: &Scope, columns: &mut BTreeSet<String>) -> Result<(), Unread> {
+        let said = self.said(query, scope);
+        if said.alone.is_empty() && said.in_front.is_empty() {
             return Ok(());
         }
         let mut own = query.clone();
@@ -264,13 +175,21 @@ impl Scope<'_> {
             }
             _ => true,
         });
-        self.clear(&own, &found)?;
-        inner.iter().try_for_each(|query| self.levels(query, &found))
+        // Columns by which rows are inserted are seen by nobody.
+        if let NodeEnum::InsertStmt(i) = &mut own {
+            i.cols.clear();
+        }
+        if self.conflict == Conflict::Column && inner.is_empty() && is_one_level(&own) {
+            self.clear(&own, &said, Some(columns))?;
+        } else {
+            self.clear(&own, &said, None)?;
+        }
+        inner.iter().try_for_each(|query| self.levels(query, scope, columns))
     }
 
-    /// None of the names can be a column's, a table's or an output's.
-    fn clear(&self, statement: &NodeEnum, found: &BTreeSet<String>) -> Result<(), Unread> {
-        let has = |name: &str| found.contains(name);
+    /// None of the names can be a column's, a table's or an output's. `kept`: those of tables' columns are these.
+    fn clear(&self, statement: &NodeEnum, said: &Said, mut kept: Option<&mut BTreeSet<String>>) -> Result<(), Unread> {
+        let has = |name: &str| said.alone.contains(name);
         // The columns of a table that rows are inserted into are not seen by VALUES.
         let target = match statement {
             NodeEnum::InsertStmt(i)
@@ -291,32 +210,38 @@ impl Scope<'_> {
                 seen_target = true;
                 continue;
             }
-            if has(&rv.relname) || is_with(rv) && rv.schemaname.is_empty() {
-                // What WITH queries give is looked at where they stand.
-                if has(&rv.relname) {
-                    return Err(UNCLEAR);
-                }
+            if said.any(&rv.relname) {
+                return Err(UNCLEAR);
+            }
+            // What WITH queries give is looked at where they stand.
+            if said.alone.is_empty() || is_with(rv) && rv.schemaname.is_empty() {
                 continue;
             }
             let columns = (self.columns)(rv).ok_or(UNCLEAR)?;
-            if columns.iter().any(|c| has(c)) {
-                return Err(UNCLEAR);
+            for column in columns.into_iter().filter(|c| has(c)) {
+                match &mut kept {
+                    Some(kept) => drop(kept.insert(column)),
+                    None => return Err(UNCLEAR),
+                }
             }
         }
-        if SYSTEM_COLUMNS.iter().any(|c| has(c)) || ["excluded", "old", "new"].iter().any(|c| has(c)) {
+        if SYSTEM_COLUMNS.iter().any(|c| has(c)) || ["excluded", "old", "new"].iter().any(|c| said.any(c)) {
             return Err(UNCLEAR);
         }
         let is_name = |n: &NodeEnum| match n {
-            NodeEnum::Alias(a) => has(&a.aliasname) || names::strings(&a.colnames).iter().any(|c| has(c)),
-            NodeEnum::CommonTableExpr(c) => has(&c.ctename) || names::strings(&c.aliascolnames).iter().any(|c| has(c)),
-            NodeEnum::ResTarget(t) => has(&t.name),
+            NodeEnum::Alias(a) => said.any(&a.aliasname) || names::strings(&a.colnames).iter().any(|c| has(c)),
+            NodeEnum::CommonTableExpr(c) => {
+                said.any(&c.ctename) || names::strings(&c.aliascolnames).iter().any(|c| has(c))
+            }
+            // Of one level nobody sees them.
+            NodeEnum::ResTarget(t) => has(&t.name) && kept.is_none(),
             _ => false,
         };
         let is_alias = |n: &NodeEnum| {
-            alias(n).is_some_and(|a| has(&a.aliasname) || names::strings(&a.colnames).iter().any(|c| has(c)))
+            alias(n).is_some_and(|a| said.any(&a.aliasname) || names::strings(&a.colnames).iter().any(|c| has(c)))
         };
         let target_alias =
-            |rv: Option<&ast::RangeVar>| rv.and_then(|rv| rv.alias.as_ref()).is_some_and(|a| has(&a.aliasname));
+            |rv: Option<&ast::RangeVar>| rv.and_then(|rv| rv.alias.as_ref()).is_some_and(|a| said.any(&a.aliasname));
         let of_target = match statement {
             NodeEnum::InsertStmt(s) => target_alias(s.relation.as_ref()),
             NodeEnum::UpdateStmt(s) => target_alias(s.relation.as_ref()),
@@ -324,24 +249,12 @@ impl Scope<'_> {
             NodeEnum::MergeStmt(s) => target_alias(s.relation.as_ref()),
             _ => false,
         };
-        // A column that says no name has one all the same, and ORDER BY, GROUP BY and DISTINCT ON mean that one first.
-        let is_sorted = |n: &NodeEnum| match n {
-            NodeEnum::SelectStmt(s) => {
-                !s.sort_clause.is_empty() || !s.group_clause.is_empty() || !s.distinct_clause.is_empty()
-            }
-            _ => false,
-        };
-        let is_implied = |n: &NodeEnum| match n {
-            NodeEnum::ResTarget(t) if t.name.is_empty() => {
-                t.val.as_deref().is_some_and(|v| has(&names::figure_column(v)))
-            }
-            _ => false,
-        };
-        let sorted = is_sorted(statement) || search::any(statement, is_sorted);
-        if sorted && search::any(statement, is_implied) {
+        if sorts_by_output(statement, said) {
             return Err(UNCLEAR);
         }
-        if of_target || names_columns(statement) || search::any(statement, |n| is_name(n) || is_alias(n)) {
+        // What functions and queries in FROM call their columns need not be said.
+        let unknown = !said.alone.is_empty() && names_columns(statement);
+        if of_target || unknown || search::any(statement, |n| is_name(n) || is_alias(n)) {
             return Err(UNCLEAR);
         }
         Ok(())
@@ -356,4 +269,58 @@ fn alias(n: &NodeEnum) -> Option<&ast::Alias> {
         NodeEnum::JoinExpr(j) => j.alias.as_ref().or(j.join_using_alias.as_ref()),
         _ => None,
     }
+}
+
+/// ORDER BY, GROUP BY and DISTINCT ON mean an output's name first; a column that says no name has one all the same.
+fn sorts_by_output(statement: &NodeEnum, said: &Said) -> bool {
+    let is_sorted = |n: &NodeEnum| match n {
+        NodeEnum::SelectStmt(s) => {
+            !s.sort_clause.is_empty() || !s.group_clause.is_empty() || !s.distinct_clause.is_empty()
+        }
+        _ => false,
+    };
+    let is_said = |n: &NodeEnum| match n {
+        NodeEnum::ResTarget(t) if t.name.is_empty() => {
+            t.val.as_deref().is_some_and(|v| said.alone.contains(&names::figure_column(v)))
+        }
+        NodeEnum::ResTarget(t) => said.alone.contains(&t.name),
+        _ => false,
+    };
+    (is_sorted(statement) || search::any(statement, is_sorted)) && search::any(statement, is_said)
+}
+
+/// Every name in it can be a column of any of its tables.
+fn is_one_level(statement: &NodeEnum) -> bool {
+    use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt};
+    let plain = match statement {
+        SelectStmt(s) => s.with_clause.is_none() && s.larg.is_none() && s.values_lists.is_empty(),
+        UpdateStmt(s) => s.with_clause.is_none(),
+        DeleteStmt(s) => s.with_clause.is_none(),
+        InsertStmt(_) | MergeStmt(_) => false,
+        _ => false,
+    };
+    let is_more = |n: &NodeEnum| {
+        use NodeEnum::{JoinExpr, RangeFunction, RangeSubselect};
+        matches!(n, JoinExpr(_) | RangeSubselect(_) | RangeFunction(_))
+    };
+    plain && !search::any(statement, is_more)
+}
+
+/// `(row).*`
+fn all_columns(row: NodeEnum) -> NodeEnum {
+    NodeEnum::AIndirection(Box::new(ast::AIndirection {
+        arg: Some(Box::new(build::node(row))),
+        indirection: vec![build::star_alone()],
+    }))
+}
+
+/// A value as a column is that is compared so: what says a collation itself goes before it.
+fn compared_by(value: NodeEnum, collation: &[String]) -> NodeEnum {
+    let clause = NodeEnum::CollateClause(Box::new(ast::CollateClause {
+        arg: Some(Box::new(build::node(value))),
+        collname: collation.iter().map(|part| build::string(part)).collect(),
+        location: -1,
+    }));
+    let select = ast::SelectStmt { target_list: vec![build::target(build::node(clause), None)], ..build::select() };
+    build::scalar(select)
 }
