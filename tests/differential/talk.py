@@ -171,40 +171,40 @@ class Talk:
         return type.name if type else f"unknown user type {oid}"
 
     def _value(self, value: bytes | None, oid: int, format_code: int) -> bytes | None:
-        return value if value is None or format_code == 0 else self._named(value, oid)
+        return value if value is None or format_code == 0 else self._by_names(value, oid)
 
-    def _named(self, value: bytes, oid: int) -> bytes:
+    def _by_names(self, value: bytes, oid: int) -> bytes:
         """A binary array or record with names in the place of the oids it carries: those differ from server to server."""
         type = self.user_types.get(oid)
         if oid == _RECORD_OID or (type and type.is_record):
-            return self._named_record(value)
+            return self._record_by_names(value)
         if oid == _RECORD_ARRAY_OID or (type and type.is_array):
-            return self._named_array(value)
+            return self._array_by_names(value)
         return value
 
-    def _named_record(self, value: bytes) -> bytes:
+    def _record_by_names(self, value: bytes) -> bytes:
         named, at = value[:4], 4
         for _ in range(int.from_bytes(value[:4], "big")):
             oid = int.from_bytes(value[at : at + 4], "big")
             named += self._oid(oid)
-            field, at = self._named_field(value, at + 4, oid)
+            field, at = self._field_by_names(value, at + 4, oid)
             named += field
         return named
 
-    def _named_array(self, value: bytes) -> bytes:
+    def _array_by_names(self, value: bytes) -> bytes:
         oid = int.from_bytes(value[8:12], "big")
         at = 12 + 8 * int.from_bytes(value[:4], "big")
         named = value[:8] + self._oid(oid) + value[12:at]
         while at < len(value):
-            element, at = self._named_field(value, at, oid)
+            element, at = self._field_by_names(value, at, oid)
             named += element
         return named
 
-    def _named_field(self, value: bytes, at: int, oid: int) -> tuple[bytes, int]:
+    def _field_by_names(self, value: bytes, at: int, oid: int) -> tuple[bytes, int]:
         """A field or element as it is sent, its length before it, and where the next one starts."""
         length = int.from_bytes(value[at : at + 4], "big", signed=True)
         end = at + 4 + max(length, 0)
-        return value[at : at + 4] + (self._named(value[at + 4 : end], oid) if length > 0 else b""), end
+        return value[at : at + 4] + (self._by_names(value[at + 4 : end], oid) if length > 0 else b""), end
 
     def _oid(self, oid: int) -> bytes:
         return oid.to_bytes(4, "big") if oid < _FIRST_USER_OID else f"<{self._type(oid)}>".encode()
