@@ -32,7 +32,7 @@ use crate::scope::system_column;
 use crate::text;
 use crate::tree::{Part, Recipients, To};
 use crate::types::{ByKey, MoveRows, Planned};
-use crate::{Result, by_key, compared, modify, move_rows, rewrite, unread};
+use crate::{Result, by_image, compared, modify, move_rows, rewrite, unread};
 
 use clauses::{Clauses, expressions_mut, from_mut, returned};
 pub use unmatched::InTwo;
@@ -281,7 +281,7 @@ impl<'p, 'a> Broadcast<'p, 'a> {
     /// The change of a reference table, and what the other copies make of home's rows.
     fn copies(&self, out: NodeEnum, relation: &Arc<Relation>, why: &Refusal) -> Result<CopiesFrom> {
         let cx = self.a.cx;
-        let by_key = by_key::plan(&out, relation, cx)?.ok_or_else(|| why.clone())?;
+        let by_key = by_image::or_by_key(&out, relation, cx)?.ok_or_else(|| why.clone())?;
         let part = Part { text: by_key.on_home.clone(), target: Recipients::Shards(vec![]), columns: None };
         let tied = compared::tied(&out, relation, cx);
         Ok(CopiesFrom { relation: relation.clone(), part, by_key, tied, unreturned: why.clone() })

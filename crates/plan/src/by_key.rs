@@ -19,8 +19,8 @@ use crate::{Context, Result};
 /// From here on MERGE returns rows.
 pub const MERGE_RETURNS: i32 = 170_000;
 /// The names of the copy's table and of home's rows in texts for copies. `c0`, `c1`, … are the rows' columns.
-const COPY: &str = "herd_copy";
-const ROWS: &str = "herd_rows";
+pub(crate) const COPY: &str = "herd_copy";
+pub(crate) const ROWS: &str = "herd_rows";
 
 /// Whether what a statement writes depends on other rows than the one it writes: those of tables it reads, or of whatever code
 /// may read; and MERGE goes by whether there is a row at all.
@@ -97,7 +97,7 @@ pub fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<O
 }
 
 /// Columns that a list of SET gives values, without those that each copy computes.
-fn set_by(list: &[Node], relation: &Relation) -> Vec<usize> {
+pub(crate) fn set_by(list: &[Node], relation: &Relation) -> Vec<usize> {
     let column = |n: &Node| match &n.node {
         Some(NodeEnum::ResTarget(t)) => relation.column(&t.name),
         _ => None,

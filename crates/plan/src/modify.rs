@@ -11,6 +11,7 @@ use sql::{NodeEnum, search};
 
 use crate::apart::Apart;
 use crate::broadcast;
+use crate::by_image;
 use crate::by_key;
 use crate::classes::Classes;
 use crate::clock_text;
@@ -310,7 +311,7 @@ fn reference(
     // All rows of a table, which may be many, do not pass through the router for it.
     let reads_others = chooses && has_condition(&statement) || by_key::reads_others(&statement, a.cx);
     let (everywhere, by_key) = match not_at_all(a, &statement, relation, level) {
-        Some((refusal, true)) => (Err(refusal), by_key::plan(&statement, relation, a.cx)?.map(Box::new)),
+        Some((refusal, true)) => (Err(refusal), by_image::or_by_key(&statement, relation, a.cx)?.map(Box::new)),
         Some((refusal, false)) => (Err(refusal), None),
         None => {
             let everywhere = match differs(a, &statement, relation) {
@@ -318,8 +319,12 @@ fn reference(
                 None => Ok(a.cx.text(statement.clone())?),
             };
             let once = everywhere.is_err() || reads_others || clock_text::has_parameters(&statement);
-            let by_key = if once { by_key::plan(&statement, relation, a.cx)?.map(Box::new) } else { None };
-            (everywhere, by_key)
+            let by_key = match once {
+                true if everywhere.is_err() => by_image::or_by_key(&statement, relation, a.cx)?,
+                true => by_key::plan(&statement, relation, a.cx)?,
+                false => None,
+            };
+            (everywhere, by_key.map(Box::new))
         }
     };
     let moments = clock_text::parameters(&statement, a.cx);
