@@ -78,12 +78,6 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
             ));
         }
     }
-    if relation.through.is_some() && sets_key(insert, &relation) {
-        return Err(Refusal::new(
-            "ON CONFLICT DO UPDATE can't change the distribution key",
-            "DELETE the row and INSERT it with its new key.",
-        ));
-    }
     if values {
         rows(insert, statement, text, &a, source, relation, columns, parts, cx)
     } else {

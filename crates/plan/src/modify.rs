@@ -188,7 +188,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
                 _ => None,
             };
             match moved {
-                Some((_, key)) if r.through.is_some() => {
+                Some((_, key)) if r.through.is_some() && !through_views::shows_all(r, cx) => {
                     return Err(through_views::refusal(r, &format!("by UPDATE of \"{key}\", the distribution key,")));
                 }
                 Some((u, key)) if let Ok(part) = &each => {

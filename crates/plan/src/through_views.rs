@@ -12,6 +12,7 @@ use sql::ast::{self, Node, SelectStmt};
 use sql::body::Body;
 use sql::{NodeEnum, names, relations, search};
 
+use crate::levels::Analysis;
 use crate::{Context, Refusal, Result, backends, clock_text, needs, reads, rewrite, same, views};
 
 /// Views on views.
@@ -50,6 +51,13 @@ pub fn of(statement: &NodeEnum, with: bool, cx: &Context) -> Result<Targets> {
 /// It is what stands for this relation.
 pub fn is_named(stands: &Relation, relation: &Relation) -> bool {
     stands.name == relation.name && stands.schema == relation.schema
+}
+
+/// Rows that go through it are whole: of the table under what stands for the view all columns are shown that can be given.
+pub fn shows_all(stands: &Relation, cx: &Context) -> bool {
+    let given = |r: &Relation| r.columns.iter().filter(|c| !c.generated).count();
+    let table = cx.snapshot.relations.values().find(|r| r.oid == stands.oid);
+    table.is_some_and(|table| given(table) == given(stands))
 }
 
 /// The refusal of a write through a view.
@@ -177,6 +185,20 @@ fn only_relation(s: &SelectStmt) -> Option<&ast::RangeVar> {
     (plain && !gathered).then_some(from)
 }
 
+/// A node finds the view's rows among its rows of the table, whatever subqueries ask: what these read is where the row is.
+fn by_each_node(query: &NodeEnum, cx: &Context) -> bool {
+    let NodeEnum::SelectStmt(select) = query else { return false };
+    let is_table = |rv: &ast::RangeVar| cx.relation(rv).is_some_and(|r| r.kind == RelationKind::Table);
+    let answered = || -> Result<bool> {
+        let mut a = Analysis::new(cx);
+        let level = a.query(select)?;
+        a.finish_pending()?;
+        let stays = a.levels[level].refusal.is_none() && a.needs_home.is_none() && !a.levels.iter().any(|l| l.volatile);
+        Ok(stays && a.colocated(level).is_ok())
+    };
+    relations::of(query).into_iter().all(is_table) && answered().unwrap_or(false)
+}
+
 impl Under {
     /// The relation that stands for the view.
     fn stands_for(&self, view: &Relation) -> Relation {
@@ -261,7 +283,7 @@ impl Under {
         };
         // The first is what the view shows.
         let elsewhere = || relations::of(query).into_iter().filter(|rv| !copied(rv)).count() > 1;
-        if search::any(query, is_sublink) && (reference || elsewhere()) {
+        if search::any(query, is_sublink) && (reference || elsewhere() && !by_each_node(query, cx)) {
             return Some("has subqueries".into());
         }
         if search::any(query, |n| rewrite::clock_type(n).is_some()) || clock_text::read(query, cx).is_some() {

@@ -18,7 +18,7 @@ create table vw_def (k int default 4, t text);
 --! distribute vw_time k
 --! distribute vw_def k colocate_with => 'none'
 --! reset
-drop view if exists vw_time_all, vw_time_less, vw_plain, vw_turned, vw_big, vw_over, vw_cascaded, vw_local_check, vw_loose, vw_hides_key, vw_hides_default, vw_expr, vw_agg, vw_distinct, vw_join, vw_limit, vw_with, vw_union, vw_window, vw_ref_all, vw_ref_some, vw_ref_big, vw_serial_all, vw_serial_less, vw_ident_all, vw_regions, vw_of_local, vw_own_default, vw_three, vw_in_ref, vw_in_dist, vw_twice, vw_late, vw_def_all, vw_const, vw_alias, vw_set cascade;
+drop view if exists vw_time_all, vw_time_less, vw_plain, vw_turned, vw_big, vw_over, vw_cascaded, vw_local_check, vw_loose, vw_hides_key, vw_hides_default, vw_expr, vw_agg, vw_distinct, vw_join, vw_limit, vw_with, vw_union, vw_window, vw_ref_all, vw_ref_some, vw_ref_big, vw_serial_all, vw_serial_less, vw_ident_all, vw_regions, vw_of_local, vw_own_default, vw_three, vw_in_ref, vw_in_dist, vw_twice, vw_late, vw_def_all, vw_const, vw_alias, vw_set, vw_checked, vw_with_src, vw_with_n cascade;
 delete from vw;
 delete from vw_src;
 delete from vw_ref;
@@ -73,6 +73,9 @@ create view vw_const as select id, v, t, made from vw where k = 3;
 create view vw_alias as select x.a as one, x.b as two, x.c as three, t, made from vw x (a, b, c);
 create view vw_time_all as select * from vw_time;
 create view vw_time_less as select v, k from vw_time;
+create view vw_checked as select *, v * 3 as triple from vw where v > 5 with check option;
+create view vw_with_src as select * from vw where exists (select from vw_src s where s.k = vw.k and s.n < 900) with check option;
+create view vw_with_n as select v.k, v.id, v.v, (select n from vw_src s where s.k = v.k) as n from vw v;
 --! teardown
 drop table if exists vw, vw_src, vw_ref, vw_serial, vw_ident, vw_log, vw_local, vw_def, vw_time cascade;
 --! tests
@@ -319,3 +322,31 @@ copy vw_plain (k, id) from stdin;
 merge into vw_plain p using vw_src s on p.k = s.k and s.k = 3 and p.k = 3 when matched then update set v = s.n;
 update only vw_plain set v = 1 where k = 1;
 truncate vw_plain;
+-- A key that changes through a view that shows all columns; and a view whose subqueries ask of the row's own node.
+update vw_checked set k = 77 where k = 3 returning k, id, v, triple, dbl;
+update vw_checked set k = k + 1000, v = 3 where k = 77;
+update vw_checked set (k, v) = (select k + 2000, v + 1) where k in (4, 77) returning k, v;
+update vw_checked set k = null;
+-- plain refuses
+update vw_checked set triple = 5, k = 6;
+update vw_checked c set k = 300 + s.k from vw_src s where s.n = c.k * 100 and c.k < 3;
+insert into vw_checked (k, id) values (1, 11) on conflict (k, id) do update set k = vw_checked.k, v = 50 returning k, id, v;
+-- ordered
+select * from vw order by k, id;
+update vw_regions set r = 'a' where id = 4;
+update vw_time_all set k = k + 1 where k < 0;
+update vw_with_src set v = v + 1 where k < 11 returning k, v;
+update vw_with_src set v = 0 where k = 11 returning k;
+insert into vw_with_src (k, id) values (5, 55), (6, 66) returning k, id, v;
+insert into vw_with_src (k, id) values (5, 56), (9, 99);
+insert into vw_with_src (k, id) select k, 70 from vw_src where n < 300 returning k;
+insert into vw_with_src (k, id) values (9, 99);
+update vw_with_src set k = 7 where k = 6 and id = 66 returning k, id;
+update vw_with_src set k = 10 where id = 66;
+delete from vw_with_src where id > 50 returning k, id;
+update vw_with_n set v = n where k in (4, 5) returning k, id, v, n;
+-- plain refuses
+update vw_with_n set n = 5;
+delete from vw_with_n where n = 500 returning k;
+-- ordered
+select * from vw order by k, id;

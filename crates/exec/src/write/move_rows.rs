@@ -70,6 +70,8 @@ impl<C: Client> Work<'_, C> {
     /// Policies for all commands alike, which say the same of old and of new rows, say of both what they say of an UPDATE.
     async fn may_move(&mut self, m: &MoveRows) -> Result<()> {
         let table = catalog::quote_literal(&catalog::qualified(&m.relation.schema, &m.relation.name));
+        // Behind a view it is the table that has policies and foreign keys, and the view's owner whom they mean.
+        let (oid, through) = (m.relation.oid, m.relation.through.is_some());
         let rights = |columns: &[usize], right: &str| {
             let each = columns.iter().map(|c| {
                 let column = catalog::quote_literal(&m.relation.columns[*c].name);
@@ -80,9 +82,9 @@ impl<C: Client> Work<'_, C> {
         let sql = format!(
             "SELECT {}, pg_catalog.has_table_privilege({table}, 'DELETE') AND {}, \
                  (SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' AND conparentid OPERATOR(pg_catalog.=) '0' \
-                  AND confrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.regclass LIMIT 1), \
-                 pg_catalog.row_security_active({table}) AND EXISTS (SELECT FROM pg_catalog.pg_policy \
-                  WHERE polrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.regclass AND (polcmd OPERATOR(pg_catalog.<>) '*' \
+                  AND confrelid OPERATOR(pg_catalog.=) '{oid}' LIMIT 1), \
+                 ({through} OR pg_catalog.row_security_active({table})) AND EXISTS (SELECT FROM pg_catalog.pg_policy \
+                  WHERE polrelid OPERATOR(pg_catalog.=) '{oid}' AND (polcmd OPERATOR(pg_catalog.<>) '*' \
                   OR pg_catalog.pg_get_expr(polwithcheck, polrelid) OPERATOR(pg_catalog.<>) pg_catalog.pg_get_expr(polqual, polrelid)))",
             rights(&m.set, "UPDATE"),
             rights(&m.columns, "INSERT"),
