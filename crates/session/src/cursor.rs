@@ -123,6 +123,9 @@ impl Session {
         let (home, said) = (self.epoch.snapshot.home, sql.trim().to_string());
         let hold = d.options & OPT_HOLD != 0;
         let Some(query) = d.query.as_deref().and_then(|q| q.node.as_ref()) else { return self.on_home(sql).await };
+        if matches!(query, NodeEnum::SelectStmt(s) if is_into(s)) {
+            return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "SELECT ... INTO is not allowed here"));
+        }
         let text = sql::deparse(query)?;
         let bytes = LEAST + said.len() + TIMES * text.len();
         let mut taken = self.memory.take(bytes)?;
@@ -364,4 +367,9 @@ fn declare_for(d: &ast::DeclareCursorStmt, query: &str) -> Result<String> {
     let tree = sql::parse(query, true)?.pop();
     let query = tree.map(|t| Box::new(sql::build::node(t)));
     Ok(sql::deparse(&NodeEnum::DeclareCursorStmt(Box::new(ast::DeclareCursorStmt { query, ..d.clone() })))?)
+}
+
+/// Its rows would go into a table: the first SELECT says so.
+fn is_into(s: &ast::SelectStmt) -> bool {
+    s.larg.as_deref().map_or(s.into_clause.is_some(), is_into)
 }

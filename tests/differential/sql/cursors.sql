@@ -128,3 +128,7 @@ declare c cursor with hold for select sum(10 / (id - 5)) from events;
 begin;
 declare c cursor for select sum(10 / (id - 5)) from events;
 commit;
+declare w cursor for select * into w_table from events;
+begin;
+declare w cursor for select id into w_table from events union select 1;
+rollback;

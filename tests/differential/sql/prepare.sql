@@ -173,3 +173,11 @@ execute arg_json ('{"a": 1}'::json);
 -- simple only
 execute arg_json ('{"a": 1}'::text);
 deallocate all;
+prepare empty (int) as select id, v from prep where id > $1;
+create table prep_empty as execute empty (1) with no data;
+create table if not exists prep_empty as execute empty (1) with no data;
+select * from prep_empty;
+drop table prep_empty;
+create temp table prep_empty as execute empty (1) with no data;
+drop table prep_empty;
+deallocate empty;

@@ -30,6 +30,7 @@ impl Session {
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let named = self.executed_by_name(statement).await?;
+        let made_empty = named.is_some() && is_made_empty(statement);
         let (statement, sql, decided) = match &named {
             Some((tree, text)) => (tree, &**text, self.decide(tree, bound.map_or(&[], |b| &b.types))?),
             None => (statement, sql, decided),
@@ -61,7 +62,8 @@ impl Session {
         if result.is_ok() {
             self.watched(before).await?;
         }
-        result
+        // PostgreSQL has executed it, for no rows.
+        result.map(|done| if made_empty { Forwarded { tag: "SELECT 0".into(), ..done } } else { done })
     }
 
     /// What a transaction that reads repeatably may say before its snapshot is taken, so that it sees what was committed by the time it
@@ -156,5 +158,13 @@ impl Session {
         let (schema, name) = sql::names::table(rv);
         let found = self.epoch.snapshot.resolve(schema, name, &self.search_path);
         found.is_none_or(|r| r.distribution().is_none() && !r.is_reference())
+    }
+}
+
+/// CREATE TABLE … WITH NO DATA, whatever is there.
+fn is_made_empty(statement: &NodeEnum) -> bool {
+    match statement {
+        NodeEnum::CreateTableAsStmt(c) => !c.if_not_exists && c.into.as_deref().is_some_and(|into| into.skip_data),
+        _ => false,
     }
 }
