@@ -19,7 +19,7 @@ class Connection(Talk):
 
     def __init__(self, server: Server):
         super().__init__(server)
-        self._named: dict[str, bytes] = {}
+        self._names: dict[str, bytes] = {}
         # Tables joined with themselves and put into themselves grow: what takes too long does so on both sides.
         for sql in ("set timezone = 'Europe/Paris'", "set lock_timeout = '4s'", f"set statement_timeout = '{STATEMENT_SECONDS_MAX}s'"):
             self.pg.exec_(sql.encode())
@@ -32,14 +32,14 @@ class Connection(Talk):
             self.pg.send_query(sql)
         elif step.mode == "prepared":
             # Kept and used again: what was prepared before a change of the schema is executed after it.
-            name = self._named.get(step.sql)
+            name = self._names.get(step.sql)
             if name is None:
                 name = b"p" + hashlib.sha1(sql).hexdigest()[:12].encode()
                 self.pg.send_prepare(name, sql)
                 prepared = self._answers(step)
                 if prepared[-1].error:
                     return self._outcome(prepared)
-                self._named[step.sql] = name
+                self._names[step.sql] = name
             self.pg.send_query_prepared(name, values, param_formats=formats, result_format=0)
         else:
             self.pg.send_query_params(sql, values, param_formats=formats, result_format=1 if step.mode == "binary" and not step.any_of_equals else 0)
