@@ -62,6 +62,7 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
     sets::refuse(source, cx)?;
     let columns = target_columns(insert, &relation)?;
     let parts = parts::of(insert, &columns);
+    parts::refuse_subscripts(insert, cx)?;
     if let Some(key) = relation.distribution().and_then(|d| d.key.iter().find(|k| parts.contains(k))) {
         return Err(parts::refusal(&relation, *key));
     }

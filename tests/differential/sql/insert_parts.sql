@@ -41,6 +41,9 @@ insert into ip_of (k, words[1]) values (1, '{a}'), (2, 'b') on conflict (k) do u
 insert into ip_of (k, words[1]) values (1, 'c'), (3, 'd') on conflict (k) do update set words[2] = excluded.words[1] returning k, words;
 -- ordered
 select k, list, words, doc, place, id is not null as numbered from ip order by k;
+insert into ip (k, list[(select count(*) from ip_of)]) values (21, 1);
+insert into ip (k, list[(select count(*) from ip_of)]) select k, 1 from ip_of;
+insert into ip (k, list[abs(-2)]) select k + 900, 1 from ip_of returning k, list;
 -- ordered
 select * from ip_of order by k;
 insert into ip (k, words[1]) select k, words[1] from ip_of where k >= 70;

@@ -110,3 +110,7 @@ reset role;
 drop policy more on rls;
 -- ordered
 select * from rls order by id;
+-- Who has to tell which rows he changed shows them, which policies may forbid: it is refused.
+set role rls_bob;
+with u as (update rls set v = 1 returning 1), d as (delete from rls where id = 13 returning 1) select (select count(*) from u), (select count(*) from d);
+reset role;

@@ -85,7 +85,8 @@ impl<C: Client> Work<'_, C> {
                   AND confrelid OPERATOR(pg_catalog.=) '{oid}' LIMIT 1), \
                  ({through} OR pg_catalog.row_security_active({table})) AND EXISTS (SELECT FROM pg_catalog.pg_policy \
                   WHERE polrelid OPERATOR(pg_catalog.=) '{oid}' AND (polcmd OPERATOR(pg_catalog.<>) '*' \
-                  OR pg_catalog.pg_get_expr(polwithcheck, polrelid) OPERATOR(pg_catalog.<>) pg_catalog.pg_get_expr(polqual, polrelid)))",
+                  OR polwithcheck IS NOT NULL AND (polqual IS NULL \
+                  OR pg_catalog.pg_get_expr(polwithcheck, polrelid) OPERATOR(pg_catalog.<>) pg_catalog.pg_get_expr(polqual, polrelid))))",
             rights(&m.set, "UPDATE"),
             rights(&m.columns, "INSERT"),
         );

@@ -66,7 +66,7 @@ fn tells(statement: &NodeEnum) -> bool {
     matches!(statement, NodeEnum::UpdateStmt(_))
 }
 
-/// It changes rows of this table, and reads no others of it.
+/// It changes rows of this table, and reads no others of it. (Whose policies say which rows, to whom these are shown changes that.)
 fn may_be(statement: &NodeEnum, relation: &Relation, cx: &Context) -> bool {
     let Some(target) = clauses::target(statement) else { return false };
     let reads = |rv: &&ast::RangeVar| {
@@ -74,7 +74,9 @@ fn may_be(statement: &NodeEnum, relation: &Relation, cx: &Context) -> bool {
             && touches::tables(rv, cx).iter().any(|t| t.relation.as_ref().is_some_and(|r| r.oid == relation.oid))
     };
     matches!(statement, NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_))
-        && cx.relation(target).is_some_and(|r| r.oid == relation.oid && r.through.is_none() && r.view.is_none())
+        && cx
+            .relation(target)
+            .is_some_and(|r| r.oid == relation.oid && r.through.is_none() && r.view.is_none() && !r.row_security)
         && !search::any(statement, |n| matches!(n, NodeEnum::CurrentOfExpr(_)))
         && !relations::of(statement).iter().any(reads)
 }

@@ -3,12 +3,12 @@
 use catalog::Relation;
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build};
+use sql::{NodeEnum, build, search};
 
 use super::column_target;
 use crate::reads::parse_expression;
 use crate::text::Text;
-use crate::{Refusal, Result};
+use crate::{Context, Refusal, Result, needs};
 
 /// The columns of which a part is given. `columns`: those that are named.
 pub fn of(insert: &ast::InsertStmt, columns: &[usize]) -> Vec<usize> {
@@ -21,6 +21,23 @@ pub fn targets(insert: &ast::InsertStmt, columns: &[usize], width: usize, relati
     let named = insert.cols.iter().take(width);
     let filled = columns.iter().skip(named.len()).map(|c| column_target(&relation.columns[*c].name));
     named.cloned().chain(filled).collect()
+}
+
+/// Subscripts that nodes would compute from what only some of them have.
+pub fn refuse_subscripts(insert: &ast::InsertStmt, cx: &Context) -> Result<()> {
+    for part in
+        insert.cols.iter().filter(|n| matches!(&n.node, Some(NodeEnum::ResTarget(t)) if !t.indirection.is_empty()))
+    {
+        let reads = search::any(part, |n| matches!(n, NodeEnum::SubLink(_)));
+        let code = needs::find(part, cx, |n| n.home || n.herd).map(|need| need.what);
+        if let Some(what) = reads.then(|| "a subquery".to_string()).or(code) {
+            return Err(Refusal::new(
+                format!("{what} in the subscript of a column that an INSERT gives a part of is not supported"),
+                "Select the value first and pass it as a parameter.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The refusal of a part where the whole value is needed.
