@@ -126,6 +126,10 @@ impl Session {
         if matches!(query, NodeEnum::SelectStmt(s) if is_into(s)) {
             return Err(ExecError::sql(sqlstate::SYNTAX_ERROR, "SELECT ... INTO is not allowed here"));
         }
+        if sql::clauses::with(query).is_some_and(modifies) {
+            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
         let text = sql::deparse(query)?;
         let bytes = LEAST + said.len() + TIMES * text.len();
         let mut taken = self.memory.take(bytes)?;
@@ -372,4 +376,14 @@ fn declare_for(d: &ast::DeclareCursorStmt, query: &str) -> Result<String> {
 /// Its rows would go into a table: the first SELECT says so.
 fn is_into(s: &ast::SelectStmt) -> bool {
     s.larg.as_deref().map_or(s.into_clause.is_some(), is_into)
+}
+
+/// Its queries do not only read.
+fn modifies(with: &ast::WithClause) -> bool {
+    with.ctes.iter().any(|cte| match &cte.node {
+        Some(NodeEnum::CommonTableExpr(c)) => {
+            !matches!(c.ctequery.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::SelectStmt(_)))
+        }
+        _ => false,
+    })
 }

@@ -132,3 +132,5 @@ declare w cursor for select * into w_table from events;
 begin;
 declare w cursor for select id into w_table from events union select 1;
 rollback;
+-- plain refuses
+declare w cursor with hold for with u as (update events set k = k where id < 3 returning id) select * from u;
