@@ -294,6 +294,7 @@ CALLED = {
     "hides": (function("BEGIN FOR a IN 1..2 LOOP UPDATE accounts SET owner = 'x' WHERE id = a; END LOOP; RETURN a; END"), ["SELECT f(7, 2)"]),
     "lengths": (function("DECLARE x varchar(3); c char; BEGIN DELETE FROM accounts WHERE id = a; x := repeat('x', b); c := left(x, b - 1); RETURN length(x) + length(c); END"), ["SELECT f(1, 2)", "SELECT f(1, 3)", "SELECT f(1, 4)", "SELECT f(1, NULL)"]),
     "a row": (function("BEGIN DELETE FROM moves WHERE id = a; RETURN (SELECT x FROM accounts x WHERE id = b); END", returns="accounts"), ["SELECT * FROM f(1, 2)", "SELECT * FROM f(1, 99)"]),
+    "DDL": (function("BEGIN DELETE FROM accounts WHERE id = a; CREATE TABLE x (i int); INSERT INTO x VALUES (a); EXECUTE 'CREATE TABLE y AS SELECT i + 1 AS j FROM x'; a := (SELECT sum(i + j) FROM x, y); DROP TABLE x, y; RETURN a; END"), ["SELECT f(1, 2)", "SELECT f(NULL, 2)"]),
     "procedure": (
         procedure("DECLARE n int; BEGIN SELECT count(*) INTO n FROM accounts WHERE id > a; INSERT INTO notes VALUES (n, 'p'); UPDATE accounts SET balance = n WHERE id = b; IF b = 3 THEN RAISE EXCEPTION 'three'; END IF; END"),
         ["CALL f(5, 2)", "CALL f(0, 3)", "CALL f(NULL, NULL)"],
@@ -521,11 +522,11 @@ def test_they_call_each_other(both):
 
 # What may mean another thing than it looks like is not run, and nothing of it has been done.
 REFUSED = {
+    "statements that are in no transaction": function("BEGIN DELETE FROM accounts WHERE id = a; VACUUM accounts; RETURN 1; END"),
+    "EXECUTE of such": function("BEGIN DELETE FROM accounts WHERE id = a; EXECUTE 'CREATE INDEX CONCURRENTLY ON accounts (at)'; RETURN 1; END"),
     "a name of both": function("DECLARE balance numeric := 1; BEGIN UPDATE accounts SET owner = 'x' WHERE id = a; RETURN (SELECT count(*) FROM accounts WHERE accounts.balance > balance); END"),
-    "EXECUTE of DDL": function("BEGIN DELETE FROM accounts WHERE id = a; EXECUTE 'CREATE TABLE x (i int)'; RETURN 1; END"),
     "a table of its name": function("DECLARE accounts int := 1; BEGIN DELETE FROM accounts WHERE id = accounts; RETURN 1; END"),
     "an output of its name": function("BEGIN UPDATE moves SET note = 'x'; RETURN (SELECT n AS a FROM moves ORDER BY a LIMIT 1); END"),
-    "DDL": function("BEGIN DELETE FROM accounts WHERE id = a; CREATE TABLE x (i int); RETURN 1; END"),
     "a part": function("DECLARE x int[] := '{1,2}'; BEGIN DELETE FROM accounts WHERE id = a; x[1] := 5; RETURN 1; END"),
     "its owner's": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SECURITY DEFINER",
     "settings": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " SET work_mem = '1MB'",

@@ -174,7 +174,8 @@ pub struct Routine {
     pub schema: String,
     pub name: String,
     pub language: String,
-    /// `pg_get_functiondef` of SQL and PL/pgSQL, the source of other languages, nothing of C.
+    /// `pg_get_functiondef` of SQL and PL/pgSQL (`CREATE OR REPLACE`), the source of other languages, nothing of C. Of a body that is stored
+    /// parsed, which could not be printed without a lock, a function of another name that uses the same (`CREATE FUNCTION f()`).
     pub definition: Arc<str>,
     pub volatility: Volatility,
     /// Its code is too long to be read (`herd.code_read`): it may do anything.

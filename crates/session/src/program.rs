@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exec::ExecError;
-use sql::program::{Block, Ex, Jump, Loop, Program, Step};
+use sql::program::{Block, Ex, Expression, Jump, Loop, Program, Step};
 use wire::backend::Field;
 use wire::sqlstate;
 
@@ -91,6 +91,8 @@ pub struct Running<'p> {
     held: Vec<Held>,
     /// What they hold when it begins.
     first: Vec<Held>,
+    /// Its expressions, with what their names mean now; or why that can't be told.
+    expressions: Vec<std::result::Result<Arc<Expression>, &'static str>>,
     /// Rows of the last statement.
     row_count: u64,
     /// The errors that are being handled, the innermost last.
@@ -102,6 +104,8 @@ pub struct Running<'p> {
     /// Whether values of one type may be given to another.
     casts: HashMap<(u32, u32), bool>,
     limits: exec::Limits,
+    /// It has changed the catalog.
+    made: bool,
     /// Where its names are looked up.
     path: Arc<Vec<String>>,
     temporary: Vec<String>,
@@ -146,7 +150,7 @@ impl Session {
             }
             Step::Case { value, when, otherwise } => {
                 if let Some((at, e)) = value {
-                    running.held[*at] = Held::Any(self.value_of(running, running.expression(*e)).await?);
+                    running.held[*at] = Held::Any(self.value(running, *e).await?);
                 }
                 for (condition, steps) in when {
                     if self.is_true(running, *condition).await? {
@@ -253,7 +257,8 @@ impl Session {
             Step::Return(e) => return Ok(Flow::Return(*e)),
             Step::Raise(raise) => self.raise(running, raise).await?,
             Step::Perform(e) => {
-                let rows = self.rows_given(running, running.expression(*e)).await?;
+                let e = running.expression(*e)?;
+                let rows = self.rows_given(running, &e).await?;
                 running.count(wire::backend::rows_of_tag(&rows.tag));
             }
             Step::Run { statement, into, strict } => {
@@ -325,6 +330,9 @@ impl Session {
         let Some(handler) = handler else { return Err(error) };
         self.rollback_to(&savepoint).await?;
         self.release(&savepoint).await?;
+        if running.made {
+            self.names_anew(running).await?;
+        }
         running.handles(error);
         let flow = self.steps(running, &handler.steps).await;
         running.handled.pop();

@@ -106,7 +106,7 @@ pub enum Kind {
 pub struct Expression {
     pub text: String,
     pub tree: Box<NodeEnum>,
-    /// What its parameters stand for, once that is [known](Program::resolve).
+    /// What its parameters stand for, once that is [known](Program::resolved).
     pub uses: Vec<Slot>,
     /// The variable that WHERE CURRENT OF names.
     pub current_of: Option<usize>,
@@ -236,17 +236,16 @@ impl Program {
         self.counts
     }
 
-    /// It has EXECUTE somewhere.
+    /// It has EXECUTE of text somewhere.
     pub fn runs_text(&self) -> bool {
         self.dynamic
     }
 }
 
-impl std::ops::Index<Ex> for Program {
-    type Output = Expression;
-
-    fn index(&self, at: Ex) -> &Expression {
-        &self.expressions[at.0]
+impl Ex {
+    /// Its place among the program's expressions.
+    pub fn number(self) -> usize {
+        self.0
     }
 }
 

@@ -1,5 +1,7 @@
 //! A call, and a DO block: what runs, with which values, and what the client is told at its end.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::Volatility;
@@ -12,7 +14,7 @@ use wire::backend::Field;
 use wire::sqlstate;
 
 use super::result::Gives;
-use super::run::is_about_rows;
+use super::run::{is_about_rows, is_utility};
 use super::signature::{COLLATED, Returns, Signature};
 use super::{Held, Running, Text};
 use crate::session::{Result, Session};
@@ -29,6 +31,9 @@ struct Called<'c> {
     procedure: bool,
     sql: &'c str,
 }
+
+/// What variables hold first, and what expressions mean.
+pub type Beginning = (Vec<Held>, Vec<std::result::Result<Arc<Expression>, &'static str>>);
 
 /// How it is told to the client.
 enum Told {
@@ -63,7 +68,7 @@ impl Session {
         };
         let read = match &call {
             None => Program::of(statement),
-            Some(call) => match definition(&call.routine) {
+            Some(call) => match self.definition(&call.routine).await? {
                 Some(definition) => Program::of(&definition),
                 None => return Err(refusal),
             },
@@ -99,7 +104,7 @@ impl Session {
 
     async fn run_program(
         &mut self,
-        mut program: Program,
+        program: Program,
         call: Option<Called<'_>>,
         bound: Option<&Bound>,
         refusal: ExecError,
@@ -145,7 +150,7 @@ impl Session {
                 return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message));
             }
         }
-        let first = match self.begins(&mut program, &signature).await? {
+        let first = match self.begins(&program, &signature).await? {
             Ok(first) => first,
             Err(why) => return Err(unless_known(refusal, why)),
         };
@@ -167,9 +172,9 @@ impl Session {
     /// What its variables hold when it begins, and what its names mean; or why it can't run.
     pub(super) async fn begins(
         &mut self,
-        program: &mut Program,
+        program: &Program,
         signature: &Signature,
-    ) -> Result<std::result::Result<Vec<Held>, &'static str>> {
+    ) -> Result<std::result::Result<Beginning, &'static str>> {
         if !self.all_may_come() {
             let types = signature.parameters.iter().map(|p| p.ty.name.as_str()).collect();
             self.work().travel_made_of(types).await?;
@@ -177,18 +182,68 @@ impl Session {
         let Some(first) = self.empty(program, signature).await? else {
             return Ok(Err("has variables of types that are not understood"));
         };
+        let temporary = self.temporary_columns().await?;
+        let expressions = self.resolved(program, &first, &temporary);
+        // What it makes itself is not there yet.
+        let unclear = expressions.iter().find_map(|e| e.as_ref().err().copied());
+        match unclear.filter(|_| !program.runs_text() && !program.expressions.iter().any(|e| is_utility(&e.tree))) {
+            Some(why) => Ok(Err(why)),
+            None => Ok(Ok((first, expressions))),
+        }
+    }
+
+    /// Its expressions, with what their names mean.
+    fn resolved(
+        &self,
+        program: &Program,
+        held: &[Held],
+        temporary: &HashMap<String, Vec<String>>,
+    ) -> Vec<std::result::Result<Arc<Expression>, &'static str>> {
         let columns = |rv: &ast::RangeVar| {
+            if let ("" | "pg_temp", Some(columns)) = (rv.schemaname.as_str(), temporary.get(&rv.relname)) {
+                return Some(columns.clone());
+            }
             let relation = self.names().relation(rv)?.clone();
             Some(relation.columns.iter().map(|c| c.name.clone()).collect())
         };
-        Ok(program.resolve(&columns, &|at| first[at].is_row()).map(|()| first))
+        program.resolved(&columns, &|at| held[at].is_row()).into_iter().map(|e| e.map(Arc::new)).collect()
+    }
+
+    /// Something was made, changed or dropped.
+    pub(super) async fn names_anew(&mut self, running: &mut Running<'_>) -> Result<()> {
+        self.settle_path().await?;
+        running.made = true;
+        running.temporary.clone_from(&self.temporary);
+        running.fields.clear();
+        running.row_types.clear();
+        let temporary = self.temporary_columns().await?;
+        running.expressions = self.resolved(running.program, &running.first, &temporary);
+        Ok(())
+    }
+
+    /// The columns of the session's own temporary tables, which no catalog of the herd has.
+    async fn temporary_columns(&mut self) -> Result<HashMap<String, Vec<String>>> {
+        let mut columns: HashMap<String, Vec<String>> = HashMap::new();
+        if self.temporary.is_empty() {
+            return Ok(columns);
+        }
+        let sql = "SELECT c.relname, a.attname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid \
+                   WHERE c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped";
+        for row in self.asked(sql).await? {
+            let mut texts =
+                row.into_iter().map(|v| v.map(|v| String::from_utf8_lossy(&v).into_owned()).unwrap_or_default());
+            if let (Some(table), Some(column)) = (texts.next(), texts.next()) {
+                columns.entry(table).or_default().push(column);
+            }
+        }
+        Ok(columns)
     }
 
     /// What holds its values while it runs.
     pub(super) fn running<'p>(
         &self,
         program: &'p Program,
-        first: Vec<Held>,
+        (first, expressions): Beginning,
         gives: Gives,
         limits: exec::Limits,
     ) -> Running<'p> {
@@ -196,6 +251,8 @@ impl Session {
             program,
             held: vec![],
             first,
+            expressions,
+            made: false,
             row_count: 0,
             handled: vec![],
             fields: Default::default(),
@@ -260,16 +317,31 @@ impl Session {
     }
 }
 
-/// What made it, read again.
-pub fn definition(routine: &catalog::code::Routine) -> Option<NodeEnum> {
-    sql::parse(&routine.definition, true).ok().and_then(|mut s| s.pop())
+impl Session {
+    /// What made it, read again. Of a body that is stored parsed the catalog has but the names: home prints it.
+    pub(super) async fn definition(&mut self, routine: &catalog::code::Routine) -> Result<Option<NodeEnum>> {
+        let read = |text: &str| sql::parse(text, true).ok().and_then(|mut s| s.pop());
+        let is_names = |n: &NodeEnum| matches!(n, NodeEnum::CreateFunctionStmt(f) if !f.replace);
+        match read(&routine.definition) {
+            Some(names) if is_names(&names) => {
+                let sql = format!("SELECT pg_catalog.pg_get_functiondef({})", routine.oid);
+                let rows = self.work().ask_home(&sql).await?;
+                Ok(rows
+                    .into_iter()
+                    .next()
+                    .and_then(|row| row.into_iter().next().flatten())
+                    .and_then(|text| read(&text)))
+            }
+            definition => Ok(definition),
+        }
+    }
 }
 
 /// Statements about rows, and nothing else; where it must `only` read, queries.
 pub fn only_rows(program: Program, only: bool) -> std::result::Result<Program, &'static str> {
     let all = &program.expressions;
-    if !all.iter().all(|e| is_about_rows(&e.tree)) {
-        return Err("runs statements that are neither queries nor changes of rows");
+    if !all.iter().all(|e| is_about_rows(&e.tree) || is_utility(&e.tree)) {
+        return Err("runs statements that are about neither rows, tables, indexes nor views");
     }
     let reads = |e: &Expression| match &*e.tree {
         NodeEnum::SelectStmt(_) => !sql::search::any(&*e.tree, |n| {

@@ -84,7 +84,7 @@ impl Session {
 
     /// The array that an expression is, with its type.
     async fn array(&mut self, running: &mut Running<'_>, e: Ex) -> Result<(u32, Array)> {
-        let value = self.value_of(running, running.expression(e)).await?;
+        let value = self.value(running, e).await?;
         let Some(text) = value.text else {
             return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, "FOREACH expression must not be null"));
         };

@@ -12,7 +12,7 @@ use sql::ast::{self, Node};
 use sql::program::Program;
 use sql::{NodeEnum, names, search};
 
-use super::call::{definition, only_rows, unless_known};
+use super::call::{only_rows, unless_known};
 use super::signature::{COLLATED, Signature};
 use super::{Running, Text};
 use crate::session::{Result, Session};
@@ -56,7 +56,7 @@ impl Session {
         for call in &calls {
             let only = call.routine.volatility != Volatility::Volatile;
             sees_once |= only;
-            let Some(definition) = definition(&call.routine) else { return Err(refusal) };
+            let Some(definition) = self.definition(&call.routine).await? else { return Err(refusal) };
             match Program::of(&definition).and_then(|p| only_rows(p, only)) {
                 Ok(program) => programs.push(program),
                 Err(why) => return Err(unless_known(refusal, why)),
@@ -73,7 +73,7 @@ impl Session {
         &mut self,
         mut select: ast::SelectStmt,
         calls: &[Call],
-        mut programs: Vec<Program>,
+        programs: Vec<Program>,
         (sql, bound): (&str, Option<&Bound>),
         refusal: ExecError,
     ) -> Result<Forwarded> {
@@ -83,7 +83,7 @@ impl Session {
         let Some(places) = places(&select.target_list, fields.len()) else { return Err(refusal) };
         self.may_come(&fields).await?;
         let (mut ready, mut arguments) = (Vec::with_capacity(calls.len()), vec![]);
-        for (call, program) in calls.iter().zip(&mut programs) {
+        for (call, program) in calls.iter().zip(&programs) {
             let signature = match self.signature(call.routine.oid).await? {
                 Ok(signature) => signature,
                 Err(why) => return Err(unless_known(refusal, why)),

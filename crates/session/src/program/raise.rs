@@ -21,7 +21,7 @@ impl Session {
         let mut said = String::new();
         let mut values = Vec::with_capacity(raise.values.len());
         for e in &raise.values {
-            values.push(literal(&self.value_of(running, running.expression(*e)).await?.text)?);
+            values.push(literal(&self.value(running, *e).await?.text)?);
         }
         match (&raise.message, &raise.condition) {
             (Some(message), _) => {
@@ -33,7 +33,7 @@ impl Session {
         }
         let mut options = vec![];
         for (option, e) in &raise.options {
-            let value = self.value_of(running, running.expression(*e)).await?;
+            let value = self.value(running, *e).await?;
             options.push(format!("{option} = {}", literal(&value.text)?));
         }
         // The condition's name is the message where there is no other.
@@ -54,7 +54,7 @@ impl Session {
             return Ok(());
         }
         let text = match message {
-            Some(e) => self.value_of(running, running.expression(e)).await?.text,
+            Some(e) => self.value(running, e).await?.text,
             None => None,
         };
         let message = match &text {

@@ -173,7 +173,7 @@ impl Session {
         e: Ex,
         otherwise: NotARow<'_>,
     ) -> Result<Option<Columns>> {
-        let e = running.expression(e);
+        let e = &*running.expression(e)?;
         if let Some(at) = whole(e, running) {
             let held = &running.held[at];
             return Ok(if held.is_null() { None } else { held.columns() });

@@ -7,7 +7,7 @@ use sql::program::{Ex, Program, Query, Step};
 use wire::backend::Field;
 use wire::{ErrorFields, sqlstate};
 
-use super::records::{Columns, NotARow, of_field, unassigned, whole};
+use super::records::{Columns, NotARow, of_field, unassigned};
 use super::run::{literal, text};
 use super::signature::{Returns, Signature};
 use super::types::Type;
@@ -118,7 +118,7 @@ impl Session {
                 None => None,
             },
             Some(e) => {
-                let value = self.value_of(running, running.expression(e)).await?;
+                let value = self.value(running, e).await?;
                 let (_, ty) = running.gives.columns[0].clone();
                 Some(vec![self.converted(running, value, &ty).await?])
             }
@@ -132,13 +132,13 @@ impl Session {
         let wrong = "wrong record type supplied in RETURN NEXT";
         let row = match e {
             None => running.output_row(),
-            Some(e) if running.gives.row.is_some() || whole(running.expression(e), running).is_some() => {
-                let variable = whole(running.expression(e), running).map(|at| &running.held[at]);
+            Some(e) if running.gives.row.is_some() || running.whole(e)?.is_some() => {
+                let variable = running.whole(e)?.map(|at| &running.held[at]);
                 let columns = match variable {
                     // As PostgreSQL: nothing is a row of NULLs.
                     Some(row @ Held::Row(..)) => row.columns(),
                     Some(Held::Record(None)) => {
-                        let at = whole(running.expression(e), running).unwrap_or_default();
+                        let at = running.whole(e)?.unwrap_or_default();
                         return Err(unassigned(running.name_of(at)));
                     }
                     _ => self.row_of(running, e, NOT_A_ROW).await?,
@@ -154,7 +154,7 @@ impl Session {
                     return Err(ExecError::sql(sqlstate::DATATYPE_MISMATCH, message));
                 };
                 let ty = ty.clone();
-                let value = self.value_of(running, running.expression(e)).await?;
+                let value = self.value(running, e).await?;
                 Some(vec![self.converted(running, value, &ty).await?])
             }
         };

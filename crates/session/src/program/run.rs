@@ -36,15 +36,18 @@ impl Session {
     /// The rows of what is run.
     pub(super) async fn run_query(&mut self, running: &mut Running<'_>, query: &Query) -> Result<Rows> {
         let (text, using) = match query {
-            Query::Static(e) => return self.rows_given(running, running.expression(*e)).await,
+            Query::Static(e) => {
+                let e = running.expression(*e)?;
+                return self.rows_given(running, &e).await;
+            }
             Query::Dynamic(text, using) => (*text, using),
         };
         let (tree, text, values) = self.put_together(running, text, using).await?;
-        if !is_about_rows(&tree) {
+        if !is_about_rows(&tree) && !is_utility(&tree) {
             return Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
-                "EXECUTE of other statements than SELECT, INSERT, UPDATE, DELETE, MERGE and TRUNCATE is not supported in a function that \
-                 runs over several nodes",
+                "EXECUTE of other statements than those about rows, tables, indexes and views is not supported in a function that runs over \
+                 several nodes",
             )
             .hint("Send that statement by itself."));
         }
@@ -58,7 +61,7 @@ impl Session {
         text: Ex,
         using: &[Ex],
     ) -> Result<(NodeEnum, String, Vec<Value>)> {
-        let text = self.value_of(running, running.expression(text)).await?;
+        let text = self.value(running, text).await?;
         let Some(text) = text.text else {
             let message = "query string argument of EXECUTE is null";
             return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, message));
@@ -66,7 +69,7 @@ impl Session {
         let text = std::str::from_utf8(&text).map_err(|_| ExecError::internal("a text is no text"))?.to_string();
         let mut values = Vec::with_capacity(using.len());
         for e in using {
-            values.push(self.value_of(running, running.expression(*e)).await?);
+            values.push(self.value(running, *e).await?);
         }
         let mut trees = sql::parse(&text, self.standard_conforming_strings())?;
         match (trees.pop(), trees.pop()) {
@@ -81,7 +84,7 @@ impl Session {
 
     /// A statement with the values of what it names.
     pub(super) fn with_values(&self, running: &Running<'_>, e: Ex) -> Result<(NodeEnum, String, Vec<Value>)> {
-        let e = running.expression(e);
+        let e = &*running.expression(e)?;
         if let Some(Expanded { tree, text, values }) = expanded(e, running)? {
             return Ok((tree, text, values));
         }
@@ -137,6 +140,9 @@ impl Session {
         bound.values = values.into_iter().map(|v| v.text).collect();
         bound.tail = bind_tail(&bound);
         let rows = self.nested(tree, text, &bound).await?;
+        if is_utility(tree) {
+            self.names_anew(running).await?;
+        }
         Ok(Rows { fields, ..rows })
     }
 
@@ -200,6 +206,11 @@ impl Session {
     }
 
     /// The value of an expression.
+    pub(super) async fn value(&mut self, running: &mut Running<'_>, e: Ex) -> Result<Value> {
+        let e = running.expression(e)?;
+        self.value_of(running, &e).await
+    }
+
     pub(super) async fn value_of(&mut self, running: &mut Running<'_>, e: &Expression) -> Result<Value> {
         let mut rows = self.rows_given(running, e).await?;
         let [field] = &rows.fields[..] else {
@@ -250,14 +261,14 @@ impl Session {
 
     /// A condition; NULL is not true.
     pub(super) async fn is_true(&mut self, running: &mut Running<'_>, e: Ex) -> Result<bool> {
-        let value = self.value_of(running, running.expression(e)).await?;
+        let value = self.value(running, e).await?;
         let value = self.converted(running, value, &Type::plain(wire::type_oid::BOOL, "pg_catalog.bool")).await?;
         Ok(value.is_some_and(|v| &*v == b"t"))
     }
 
     /// A number; `null`: what is said of NULL.
     pub(super) async fn number(&mut self, running: &mut Running<'_>, e: Ex, null: &str) -> Result<i32> {
-        let value = self.value_of(running, running.expression(e)).await?;
+        let value = self.value(running, e).await?;
         let text = self.converted(running, value, &Type::plain(wire::type_oid::INT4, "pg_catalog.int4")).await?;
         let Some(text) = text else { return Err(ExecError::sql(sqlstate::NULL_VALUE_NOT_ALLOWED, null)) };
         let number = std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok());
@@ -298,10 +309,11 @@ impl Session {
         into: Option<&Target>,
         strict: bool,
     ) -> Result<()> {
-        let tree = match statement {
-            Query::Static(e) => Some(&*running.expression(*e).tree),
+        let e = match statement {
+            Query::Static(e) => Some(running.expression(*e)?),
             Query::Dynamic(..) => None,
         };
+        let tree = e.as_ref().map(|e| &*e.tree);
         let is_query = matches!(tree, Some(NodeEnum::SelectStmt(_)));
         let mut count = backend::rows_of_tag(&rows.tag);
         match into {
@@ -336,7 +348,7 @@ impl Session {
         }
         running.row_count = count;
         // EXECUTE, and what is not about rows, leave FOUND as it is.
-        if tree.is_some_and(|t| !matches!(t, NodeEnum::TruncateStmt(_))) {
+        if tree.is_some_and(|t| is_about_rows(t) && !matches!(t, NodeEnum::TruncateStmt(_))) {
             running.set_found(count > 0);
         }
         Ok(())
@@ -347,7 +359,8 @@ impl Running<'_> {
     /// An error with the values that its statement was given, where the program asks for that (`#print_strict_params`).
     fn with_parameters(&self, statement: &Query, fields: ErrorFields) -> Result<ErrorFields> {
         let Query::Static(e) = statement else { return Ok(fields) };
-        let uses = &self.expression(*e).uses;
+        let e = self.expression(*e)?;
+        let uses = &e.uses;
         if !self.program.tells_parameters || uses.is_empty() {
             return Ok(fields);
         }
@@ -364,7 +377,23 @@ impl Running<'_> {
     }
 }
 
-/// What a program may run.
+/// What else a program may run: it is as if the client sent it in a transaction.
+pub fn is_utility(tree: &NodeEnum) -> bool {
+    use sql::NodeEnum::{
+        AlterTableStmt, CommentStmt, CreateSchemaStmt, CreateSeqStmt, CreateStmt, CreateTableAsStmt, DeclareCursorStmt,
+        DropStmt, ExplainStmt, GrantStmt, IndexStmt, RenameStmt, ViewStmt,
+    };
+    match tree {
+        IndexStmt(i) => !i.concurrent,
+        DropStmt(d) => !d.concurrent,
+        CreateTableAsStmt(c) => !c.is_select_into,
+        AlterTableStmt(_) | CommentStmt(_) | CreateSchemaStmt(_) | CreateSeqStmt(_) | CreateStmt(_)
+        | DeclareCursorStmt(_) | ExplainStmt(_) | GrantStmt(_) | RenameStmt(_) | ViewStmt(_) => true,
+        _ => false,
+    }
+}
+
+/// What a program may run about rows.
 pub fn is_about_rows(tree: &NodeEnum) -> bool {
     use sql::NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, TruncateStmt, UpdateStmt};
     match tree {

@@ -1,5 +1,7 @@
 //! What a program's variables hold while it runs, and what it is told of its statements and errors. It runs nothing.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use exec::ExecError;
 use sql::program::{Diagnostic, Ex, Expression, Slot};
@@ -8,7 +10,7 @@ use wire::sqlstate;
 use super::{Held, Running, Text, Value, records, rows, run};
 use crate::session::Result;
 
-impl<'p> Running<'p> {
+impl Running<'_> {
     /// As it is before its first step, with these arguments.
     pub(super) fn begin(&mut self, arguments: impl Iterator<Item = (usize, Text)>) {
         self.held.clone_from(&self.first);
@@ -110,8 +112,17 @@ impl<'p> Running<'p> {
     }
 
     /// A statement or expression.
-    pub(super) fn expression(&self, e: Ex) -> &'p Expression {
-        &self.program[e]
+    pub(super) fn expression(&self, e: Ex) -> Result<Arc<Expression>> {
+        self.expressions[e.number()].clone().map_err(|why| {
+            let message = format!("a statement of a function that runs over several nodes {why}");
+            ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, &message)
+                .hint("Qualify names by their tables, or give variables names of their own.")
+        })
+    }
+
+    /// The row variable that an expression is and nothing else.
+    pub(super) fn whole(&self, e: Ex) -> Result<Option<usize>> {
+        Ok(records::whole(&*self.expression(e)?, self))
     }
 
     /// The values of the outputs.

@@ -86,7 +86,7 @@ impl Session {
             (Some(field), _) => Arc::new(self.field_type(running, at, field).await?),
             _ => return Err(ExecError::internal("a variable without a type")),
         };
-        let e = running.expression(e);
+        let e = &*running.expression(e)?;
         let value = match constant(&e.tree) {
             // A string by itself is read as one of the variable's type.
             Some(text) => {

@@ -17,17 +17,39 @@ pub type Rows<'c> = &'c dyn Fn(usize) -> bool;
 const UNCLEAR: Unread = "has names that may be both a column's and a variable's";
 
 impl Program {
-    /// Puts parameters in place of the names of variables, everywhere.
-    ///
-    /// # Errors
-    /// Why that can't be told.
-    pub fn resolve(&mut self, columns: Columns, rows: Rows) -> Result<(), Unread> {
+    /// Its expressions, with parameters in place of the names of variables; or why that can't be told.
+    pub fn resolved(&self, columns: Columns, rows: Rows) -> Vec<Result<Expression, Unread>> {
         // SQL counts what a call gives, PL/pgSQL all parameters.
         let numbers = if self.gives_last { self.arguments.clone() } else { (0..self.parameters).collect() };
         let collations = self.variables.iter().map(|v| v.collation.clone()).collect();
         let names = Names { numbers, columns, rows, collations, conflict: self.conflict };
-        self.expressions.iter_mut().try_for_each(|e| names.expression(e))
+        let resolved = |e: &Expression| {
+            let mut e = e.clone();
+            match takes_parameters(&e.tree) {
+                true => names.expression(&mut e).map(|()| e),
+                false => Ok(e),
+            }
+        };
+        self.expressions.iter().map(resolved).collect()
     }
+}
+
+/// Names of variables mean something in it: other statements PostgreSQL gives no parameters.
+fn takes_parameters(tree: &NodeEnum) -> bool {
+    use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt};
+    let is_about_rows = matches!(tree, SelectStmt(_) | InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_));
+    is_about_rows || query_inside(tree).is_some()
+}
+
+/// The query of a statement that has one, and names nothing besides that variables could be confused with.
+fn query_inside(tree: &NodeEnum) -> Option<&NodeEnum> {
+    match tree {
+        NodeEnum::CreateTableAsStmt(c) => c.query.as_deref(),
+        NodeEnum::ExplainStmt(e) => e.query.as_deref(),
+        NodeEnum::DeclareCursorStmt(d) => d.query.as_deref(),
+        _ => None,
+    }
+    .and_then(|n| n.node.as_ref())
 }
 
 struct Names<'c> {
@@ -162,6 +184,9 @@ impl Names<'_> {
     /// None of the names that are read anywhere in a query can be a column's of its own tables: it does not see those of queries in it.
     /// Where columns go before variables, `columns` are those that are columns.
     fn levels(&self, query: &NodeEnum, scope: &Scope, columns: &mut BTreeSet<String>) -> Result<(), Unread> {
+        if let Some(inside) = query_inside(query) {
+            return self.levels(inside, scope, columns);
+        }
         let said = self.said(query, scope);
         if said.alone.is_empty() && said.in_front.is_empty() {
             return Ok(());

@@ -5,7 +5,8 @@ fn read(body: &str) -> Result<Program, &'static str> {
     let sql = format!("CREATE FUNCTION f(a int, b text) RETURNS int LANGUAGE plpgsql AS {tag}{body}{tag}");
     let tree = crate::parse(&sql, true).unwrap().pop().unwrap();
     let mut program = Program::of(&tree)?;
-    program.resolve(&|_| Some(vec!["id".into(), "v".into()]), &|_| false)?;
+    let resolved = program.resolved(&|_| Some(vec!["id".into(), "v".into()]), &|_| false);
+    program.expressions = resolved.into_iter().collect::<Result<_, _>>()?;
     Ok(program)
 }
 
