@@ -1,6 +1,8 @@
 //! Calls of functions that no node can run whole, as they use tables of several nodes: a statement that is nothing but such a call, or selects
 //! some for each of its rows, is run by the session, step by step. Whether that can be is not known here (`sql::program`, and who takes the steps).
 
+pub mod once;
+
 use catalog::Volatility;
 use catalog::code::{Routine, can_mean};
 use sql::ast::{self, Node};
@@ -15,6 +17,8 @@ pub struct Call<'c> {
     pub arguments: Vec<Node>,
     /// It stands in FROM.
     pub from: bool,
+    /// As it was written.
+    pub written: &'c ast::FuncCall,
 }
 
 /// What a SELECT calls for each of its rows.
@@ -30,7 +34,11 @@ pub fn is_run(statement: &NodeEnum, cx: &Context) -> bool {
         NodeEnum::CallStmt(_) => return false,
         _ => match call(statement, cx) {
             Some(call) => uses(call.routine, cx),
-            None => per_row(statement, cx).is_some() || called_first::of(statement, cx).is_some(),
+            None => {
+                per_row(statement, cx).is_some()
+                    || once::made_first(statement, cx, &|_| false).is_some()
+                    || called_first::of(statement, cx).is_some()
+            }
         },
     };
     // What is long to look at is planned elsewhere: there it turns out.
@@ -46,7 +54,7 @@ fn uses(routine: &Routine, cx: &Context) -> bool {
 }
 
 /// What a call means that needs tables of the herd, if that is one function alone.
-pub fn routine<'c>(call: &ast::FuncCall, cx: &Context<'c>) -> Option<&'c Routine> {
+pub fn routine<'c>(call: &'c ast::FuncCall, cx: &Context<'c>) -> Option<&'c Routine> {
     Some(plain(call, true, cx)?.routine).filter(|routine| uses(routine, cx))
 }
 
@@ -65,7 +73,7 @@ pub fn call<'c>(statement: &'c NodeEnum, cx: &Context<'c>) -> Option<Call<'c>> {
     plain(call, from, cx)
 }
 
-fn plain<'c>(call: &ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Call<'c>> {
+fn plain<'c>(call: &'c ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Call<'c>> {
     let plain = call.agg_order.is_empty() && call.agg_filter.is_none() && call.over.is_none();
     if !plain || call.agg_within_group || call.agg_star || call.agg_distinct || call.func_variadic {
         return None;
@@ -83,7 +91,7 @@ fn plain<'c>(call: &ast::FuncCall, from: bool, cx: &Context<'c>) -> Option<Call<
     if routine.by_argument.is_some() || routine.opaque {
         return None;
     }
-    Some(Call { routine, arguments: given::in_order(call, routine)?, from })
+    Some(Call { routine, arguments: given::in_order(call, routine)?, from, written: call })
 }
 
 /// Calls among what a query selects, made for each of its rows once these are found: nothing else of it depends on what they return.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use catalog::Volatility;
 use exec::{Bound, ExecError, Forwarded};
-use plan::programs;
+use plan::programs::{self, once};
 use sql::NodeEnum;
 use sql::ast;
 use sql::program::{Expression, Program};
@@ -60,10 +60,20 @@ impl Session {
                     let procedure = matches!(statement, NodeEnum::CallStmt(_));
                     Some(Called { routine, arguments, from: call.from, procedure, sql })
                 }
-                None if plan::called_first::of(statement, &names).is_some() => {
-                    return Box::pin(self.called_first(statement, sql, bound, refusal)).await;
+                None => {
+                    let null = |number: i32| {
+                        let at = usize::try_from(number - 1).ok();
+                        bound.zip(at).and_then(|(b, at)| b.values.get(at)).is_none_or(Option::is_none)
+                    };
+                    let first = once::made_first(statement, &names, &null);
+                    return match first.filter(|_| programs::per_row(statement, &names).is_none()) {
+                        Some(volatile) => Box::pin(self.calls_first(statement, bound, !volatile, refusal)).await,
+                        None if plan::called_first::of(statement, &names).is_some() => {
+                            Box::pin(self.called_first(statement, sql, bound, refusal)).await
+                        }
+                        None => Box::pin(self.for_each_row(statement, sql, bound, refusal)).await,
+                    };
                 }
-                None => return Box::pin(self.for_each_row(statement, sql, bound, refusal)).await,
             },
         };
         let read = match &call {

@@ -13,7 +13,7 @@ use sql::{NodeEnum, build, names, search};
 use wire::backend::Field;
 use wire::type_oid;
 
-use super::call::{definition, only_rows, unless_known};
+use super::call::{only_rows, unless_known};
 use super::{Rows, Text};
 use crate::session::{Result, Session};
 
@@ -39,7 +39,7 @@ impl Session {
             Some(items) => items.into_iter().cloned().collect(),
             None => return Err(refusal),
         };
-        let sees_once = match self.only_read(&items) {
+        let sees_once = match self.only_read(&items).await? {
             Ok(sees_once) => sees_once,
             Err(why) => return Err(unless_known(refusal, why)),
         };
@@ -51,14 +51,23 @@ impl Session {
     }
 
     /// Whether they run, how often and in which order, then shows in nothing but errors. True: one of them sees what was there when the
-    /// statement began.
-    fn only_read(&self, items: &[ast::RangeFunction]) -> std::result::Result<bool, &'static str> {
-        let (cx, mut sees_once) = (self.names(), false);
-        for call in items.iter().flat_map(called_first::called) {
-            let Some(found) = plan::programs::routine(call, &cx) else { continue };
-            sees_once |= found.volatility != catalog::Volatility::Volatile;
-            let program = definition(found).ok_or("can't be read").and_then(|d| Program::of(&d))?;
-            let program = only_rows(program, true).map_err(|_| "changes rows, and is called beside something else")?;
+    /// statement began. In words: why not.
+    async fn only_read(&mut self, items: &[ast::RangeFunction]) -> Result<std::result::Result<bool, &'static str>> {
+        let cx = self.names();
+        let calls = items.iter().flat_map(called_first::called);
+        let routines: Vec<_> = calls.filter_map(|call| plan::programs::routine(call, &cx)).cloned().collect();
+        let mut sees_once = false;
+        for routine in &routines {
+            sees_once |= routine.volatility != catalog::Volatility::Volatile;
+            let Some(definition) = self.definition(routine).await? else { return Ok(Err("can't be read")) };
+            let program = match Program::of(&definition) {
+                Ok(program) => program,
+                Err(why) => return Ok(Err(why)),
+            };
+            let Ok(program) = only_rows(program, true) else {
+                return Ok(Err("changes rows, and is called beside something else"));
+            };
+            let cx = self.names();
             let volatile = |n: &NodeEnum| match n {
                 NodeEnum::FuncCall(f) => {
                     cx.functions(&f.funcname).any(|f| f.volatility == catalog::Volatility::Volatile)
@@ -66,10 +75,10 @@ impl Session {
                 _ => false,
             };
             if program.expressions.iter().any(|e| search::any(&*e.tree, volatile)) {
-                return Err("calls VOLATILE functions, and is called beside something else");
+                return Ok(Err("calls VOLATILE functions, and is called beside something else"));
             }
         }
-        Ok(sees_once)
+        Ok(Ok(sees_once))
     }
 
     async fn over_rows(

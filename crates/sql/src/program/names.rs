@@ -187,12 +187,9 @@ impl Names<'_> {
         if let Some(inside) = query_inside(query) {
             return self.levels(inside, scope, columns);
         }
-        let said = self.said(query, scope);
-        if said.alone.is_empty() && said.in_front.is_empty() {
-            return Ok(());
-        }
         let mut own = query.clone();
-        let mut inner = vec![];
+        let mut inner: Vec<NodeEnum> = given_in_from(&mut own).into_iter().collect();
+        let said = self.said(&own, scope);
         search::each_mut(&mut own, |n| match n {
             NodeEnum::SubLink(s) => {
                 inner.extend(s.subselect.take().and_then(|q| q.node));
@@ -204,7 +201,9 @@ impl Names<'_> {
         if let NodeEnum::InsertStmt(i) = &mut own {
             i.cols.clear();
         }
-        if self.conflict == Conflict::Column && inner.is_empty() && is_one_level(&own) {
+        if said.alone.is_empty() && said.in_front.is_empty() {
+            // There is nothing to be clear about.
+        } else if self.conflict == Conflict::Column && inner.is_empty() && is_one_level(&own) {
             self.clear(&own, &said, Some(columns))?;
         } else {
             self.clear(&own, &said, None)?;
@@ -312,6 +311,16 @@ fn sorts_by_output(statement: &NodeEnum, said: &Said) -> bool {
         _ => false,
     };
     (is_sorted(statement) || search::any(statement, is_sorted)) && search::any(statement, is_said)
+}
+
+/// What the only function in FROM is given, which sees no columns of that FROM: it is taken out.
+fn given_in_from(query: &mut NodeEnum) -> Option<NodeEnum> {
+    let NodeEnum::SelectStmt(s) = query else { return None };
+    let [ast::Node { node: Some(NodeEnum::RangeFunction(f)) }] = &mut s.from_clause[..] else { return None };
+    let [ast::Node { node: Some(NodeEnum::List(call)) }] = &mut f.functions[..] else { return None };
+    let Some(NodeEnum::FuncCall(call)) = call.items.first_mut().and_then(|n| n.node.as_mut()) else { return None };
+    let target_list = std::mem::take(&mut call.args).into_iter().map(|value| build::target(value, None)).collect();
+    Some(NodeEnum::SelectStmt(Box::new(ast::SelectStmt { target_list, ..build::select() })))
 }
 
 /// Every name in it can be a column of any of its tables.
