@@ -29,7 +29,7 @@ impl Session {
                 if self.gives_domains(s).await? {
                     return Err(unless_known(refusal, "gives domains, among other things"));
                 }
-                self.from_first(s, bound, refusal).await?;
+                self.with_rows_first(s, bound, refusal).await?;
             }
             _ => {
                 while let Some(call) = once::take(&mut statement, &self.names()) {
@@ -96,7 +96,12 @@ impl Session {
     }
 
     /// The rows that a call in FROM returns, in its place.
-    async fn from_first(&mut self, s: &mut ast::SelectStmt, bound: Option<&Bound>, refusal: ExecError) -> Result<()> {
+    async fn with_rows_first(
+        &mut self,
+        s: &mut ast::SelectStmt,
+        bound: Option<&Bound>,
+        refusal: ExecError,
+    ) -> Result<()> {
         let Some(Node { node: Some(NodeEnum::RangeFunction(f)) }) = s.from_clause.first().cloned() else {
             return Err(ExecError::internal("no call in FROM"));
         };

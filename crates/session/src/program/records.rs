@@ -34,6 +34,7 @@ impl Held {
         }
     }
 
+    /// It is of a row, whether there is one or not.
     pub fn is_row(&self) -> bool {
         matches!(self, Held::Record(_) | Held::Row(..))
     }

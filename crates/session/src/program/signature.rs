@@ -20,6 +20,7 @@ pub struct Signature {
     pub strict: bool,
 }
 
+/// One of its parameters.
 pub struct Parameter {
     pub ty: Type,
     pub is_row: bool,
@@ -27,6 +28,7 @@ pub struct Parameter {
     pub collated: bool,
 }
 
+/// What it returns, or each row of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Returns {
     /// It returns void, or is a procedure, or a DO block.

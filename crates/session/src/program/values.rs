@@ -25,6 +25,7 @@ fn constant(tree: &NodeEnum) -> Option<&str> {
 }
 
 impl Value {
+    /// Of a type without a modifier.
     pub fn new(oid: u32, text: Text) -> Value {
         Value { oid, modifier: -1, text }
     }

@@ -20,6 +20,7 @@ const RESERVED: [&str; 24] = [
 ];
 
 impl<'s> Tokens<'s> {
+    /// A body's tokens, from the first on.
     pub fn of(source: &'s str) -> Read<Self> {
         let tokens = Lexer::new(source, true).collect::<Result<_, _>>().map_err(|_| UNREAD)?;
         Ok(Tokens { source, tokens, at: 0 })
@@ -34,22 +35,27 @@ impl<'s> Tokens<'s> {
         self.text_at(self.at)
     }
 
+    /// What kind of token comes; none at the end.
     pub fn kind(&self) -> Option<TokenKind> {
         self.kind_at(self.at)
     }
 
+    /// The same of any of them.
     pub fn kind_at(&self, at: usize) -> Option<TokenKind> {
         self.tokens.get(at).map(|t| t.kind)
     }
 
+    /// Where reading is, to come back to.
     pub fn place(&self) -> usize {
         self.at
     }
 
+    /// Reading goes on at a place where it was.
     pub fn back_to(&mut self, place: usize) {
         self.at = place;
     }
 
+    /// Passes over a token.
     pub fn next(&mut self) {
         self.at += 1;
     }
@@ -69,6 +75,7 @@ impl<'s> Tokens<'s> {
         self.is_at(self.at, word)
     }
 
+    /// What comes is one of these.
     pub fn is_any(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.is(word))
     }
@@ -85,10 +92,12 @@ impl<'s> Tokens<'s> {
         is
     }
 
+    /// Passes over what has to come.
     pub fn need(&mut self, word: &str) -> Read<()> {
         if self.take(word) { Ok(()) } else { Err(UNREAD) }
     }
 
+    /// Nothing comes any more.
     pub fn is_over(&self) -> bool {
         self.at >= self.tokens.len()
     }

@@ -1,3 +1,5 @@
+//! Bodies, and what is read of them.
+
 use super::super::{Kind, Program, Step};
 
 fn read(body: &str) -> Result<Program, &'static str> {
