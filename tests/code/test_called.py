@@ -53,7 +53,6 @@ def test_below_rows_come_to_it(db, sql, answer):
     "DELETE FROM d WHERE v BETWEEN 1 AND f(2)",
     "INSERT INTO d VALUES (101, 1) RETURNING f(id)",
     "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = f(1)",
-    "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT max(v) FROM l)",
 ])
 def test_where_rows_are_written_it_is_refused(db, sql):
     db.run(*CODE)
@@ -73,16 +72,27 @@ def test_values_of_rows_are_evaluated_on_home(db, key):
     "SELECT id @@@ 1 FROM d",
     "SELECT id FROM d WHERE id @@@ 1 > 3",
     "INSERT INTO l VALUES (100, 1 @@@ 2)",
-    "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = spread(1, 2)",
-    "INSERT INTO d VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT max(v) FROM d)",
-    "INSERT INTO d SELECT id + 100, v FROM d ON CONFLICT (id) DO UPDATE SET v = (SELECT max(v) FROM d)",
     "INSERT INTO d SELECT id + 100, v FROM d RETURNING (SELECT count(*) FROM d)",
-    "INSERT INTO r VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT count(*) FROM d)",
-    "INSERT INTO r VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = (SELECT count(*) FROM l)",
 ])
 def test_a_part_is_never_taken_for_all(db, sql):
     db.run(*CODE)
     db.refused(sql)
+    assert db.one("SELECT count(*) FROM d") == 40 and len(db.same_copies("r")) == 30
+
+
+@pytest.mark.parametrize(("insert", "table", "read"), [
+    ("INSERT INTO d VALUES (1, 1)", "d", "(SELECT max(v) FROM l)"),
+    ("INSERT INTO d VALUES (1, 1)", "d", "spread(1, 2)"),
+    ("INSERT INTO d VALUES (1, 1)", "d", "(SELECT max(v) FROM d)"),
+    ("INSERT INTO d SELECT id, v FROM d WHERE id < 5", "d", "(SELECT max(v) FROM d)"),
+    ("INSERT INTO r VALUES (1, 1)", "r", "(SELECT count(*) FROM d)"),
+    ("INSERT INTO r VALUES (1, 1)", "r", "(SELECT count(*) FROM l)"),
+])
+def test_what_on_conflict_reads_is_read_before(db, insert, table, read):
+    db.run(*CODE)
+    value = db.one(f"SELECT {read}")
+    db.run(f"{insert} ON CONFLICT (id) DO UPDATE SET v = {read}")
+    assert db.one(f"SELECT v FROM {table} WHERE id = 1") == value
     assert db.one("SELECT count(*) FROM d") == 40 and len(db.same_copies("r")) == 30
 
 
