@@ -120,7 +120,14 @@ def test_what_uses_nothing_but_what_it_is_given_runs_anywhere(db, sql):
     "SELECT (random() * i)::int", "SELECT set_config(''a.b'', i::text, false)::int", "SELECT txid_current()::int + i", "SELECT nextval(''code.counted'')::int + i",
     "SELECT pg_backend_pid() + i", "SELECT extract(second from ''now''::timestamptz)::int",
 ])
-def test_what_does_more_does_not(db, body):
+def test_what_does_more_runs_on_home(db, body):
+    """For each row that comes there; not where rows are locked, which stay where they are."""
     db.run("CREATE SEQUENCE counted", f"CREATE FUNCTION more(i int) RETURNS int LANGUAGE sql AS '{body}'")
+    rows = db.rows("SELECT id, more(id) FROM d ORDER BY id")
+    assert [id for id, _ in rows] == [id for (id,) in db.rows("SELECT id FROM d ORDER BY id")]
+    if "nextval" in body:
+        assert sorted(n - id for id, n in rows) == list(range(1, len(rows) + 1))
+    if "set_config" in body:
+        assert db.one("SELECT current_setting('a.b')") == str(rows[-1][0])
     with pytest.raises(psycopg.errors.FeatureNotSupported):
-        db.rows("SELECT id, more(id) FROM d")
+        db.rows("SELECT id, more(id) FROM d FOR UPDATE")

@@ -109,15 +109,17 @@ def test_what_merge_leaves_out_is_computed_once(db, arms):
 
 
 @pytest.mark.parametrize("arms", MERGES)
-def test_what_merge_leaves_out_is_refused_without_a_key(db, arms):
+def test_what_merge_leaves_out_is_computed_once_without_a_key(db, arms):
     db.run(
         "create table m (id int, v int default (random() * 1000000000)::int, u text default gen_random_uuid()::text)",
         "insert into m values (1, 1, 'u')",
         "select create_reference_table('m')",
     )
-    db.refused(f"merge into m using (values (1), (2), (3)) s(i) on m.id = s.i {arms}", "the default of")
-    db.run("merge into m using (values (2)) s(i) on m.id = s.i when not matched then insert values (s.i, 2, 'u')")
-    assert len(db.same_copies("m")) == 2
+    db.run(f"merge into m using (values (1), (2), (3)) s(i) on m.id = s.i {arms}")
+    rows = db.same_copies("m")
+    assert len({row[2] for row in rows}) == len(rows) >= 2
+    db.run("merge into m using (values (4)) s(i) on m.id = s.i when not matched then insert values (s.i, 2, 'u')")
+    assert len(db.same_copies("m")) == len(rows) + 1
 
 
 def test_limit_in_on_conflict_is_chosen_once(db):
@@ -286,4 +288,5 @@ def test_an_immutable_function_is_judged_by_its_body(db):
     )
     db.same_copies("r")
     assert db.same_copies("k") == [(1, "A!!")]
-    db.refused("update k set v = one_of()", "one_of()")
+    db.run("update k set v = one_of()")
+    db.same_copies("k")

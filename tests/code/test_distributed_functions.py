@@ -202,7 +202,7 @@ def test_what_it_hangs_on(made):
     assert made.one("SELECT sum_of(3)") == total(3)
     # Replaced, it is another one.
     made.run("CREATE OR REPLACE FUNCTION sum_of(p_id int, p_more int DEFAULT 0) RETURNS bigint LANGUAGE sql STABLE STRICT AS 'SELECT count(*) FROM d'")
-    made.refused("SELECT sum_of(3)", "sum_of()")
+    assert made.one("SELECT sum_of(3)") == made.one("SELECT count(*) FROM d")
     # Without an argument: the query stands in the call's place.
     made.run("SELECT create_distributed_function('rows_of(int)')")
     assert made.rows("SELECT n FROM rows_of(1) ORDER BY 1") == made.rows("SELECT n FROM e WHERE id = 1 ORDER BY 1")

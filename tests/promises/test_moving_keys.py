@@ -109,14 +109,13 @@ def test_what_is_refused(herd):
         "insert into moving_parent select g, g from generate_series(1, 9) g", "insert into moving_child select generate_series(1, 9)",
     )
     with herd.connect() as connection:
-        for sql in (
-            "update moving_parent set id = 100 where id = 1", "update moving_parent set id = default where id = 1",
-            "update moving_child set (id) = (select 5) where id = 1",
-        ):
+        for sql in ("update moving_parent set id = 100 where id = 1", "update moving_parent set id = default where id = 1"):
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 connection.execute(sql)
         assert connection.execute("select count(*), max(id) from moving_child").fetchone() == (9, 9)
-        # The child itself may move, to where there is a parent.
+        # The child itself may move, to where there is a parent and no other child.
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("update moving_child set (id) = (select 5) where id = 1")
         with pytest.raises(psycopg.errors.ForeignKeyViolation):
             connection.execute("update moving_child set id = 100 where id = 1")
         connection.execute("insert into moving_parent values (100, 1)")
