@@ -251,14 +251,16 @@ def test_a_table_that_refers_to_it(m):
         a.execute("drop table m_3")
 
 
-def test_code_makes_none(m):
-    """What code makes on home alone would be a plain partition there."""
-    with m.a.connect() as a:
-        with pytest.raises(psycopg.errors.FeatureNotSupported):
-            a.execute("do $$ begin execute 'create table m_9 partition of m default'; end $$")
-        with pytest.raises(psycopg.errors.FeatureNotSupported):
-            a.execute("do $$ begin execute 'cre' || 'ate table m_9 partition of ' || 'm default'; end $$")
-        assert _one(a, "select count(*) from pg_class where relname = 'm_9'") == 0
+def test_code_makes_them_as_a_client_does(m):
+    """Not on home alone, where it would be a plain partition."""
+    for code in ("'create table m_9 partition of m default'", "'cre' || 'ate table m_9 partition of ' || 'm default'"):
+        with m.a.connect() as a, m.b.connect() as b:
+            a.execute(f"do $$ begin execute {code}; end $$")
+            a.execute("insert into m (device, at, k) values (13, '2031-05-05', 1)")
+            assert _one(b, "select count(*) from m_9") == _one(b, "select count(*) from m where at > '2031-01-01'") == 1
+            assert a.execute("select object, problem from herd.verify").fetchall() == []
+            a.execute("drop table m_9")
+            assert _one(b, "select count(*) from m") == 900
 
 
 def test_a_node_joins(m):
