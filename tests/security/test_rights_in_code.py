@@ -87,8 +87,28 @@ _STATEMENTS = (
 )
 
 
-@pytest.mark.parametrize("how", _HOWS)
-@pytest.mark.parametrize(("first", "then"), _STATEMENTS, ids=[s[1] for s in _STATEMENTS])
+def _goes_on(then, how):
+    """Code that runs statement by statement has the router make it, as a client has."""
+    return " on public." in then and how in ("written out", "constant", "put together")
+
+
+_BY_STEPS = [(*s, how) for s in _STATEMENTS for how in _HOWS if _goes_on(s[1], how)]
+_REFUSED_IN_CODE = [(*s, how) for s in _STATEMENTS for how in _HOWS if not _goes_on(s[1], how)]
+
+
+@pytest.mark.parametrize(("first", "then", "how"), _BY_STEPS, ids=[f"{s[1]}-{s[2]}" for s in _BY_STEPS])
+def test_rights_on_tables_change_on_all_nodes(rights, first, then, how):
+    relation = then.split()[3]
+    with rights.server.connect() as c:
+        for sql, may in ((first, True), (_as_code(then)[how], False)):
+            c.execute(sql)
+            assert not _verify(c)
+            for n in range(len(rights.nodes)):
+                with rights.on_node(n) as direct:
+                    assert direct.execute("select has_table_privilege('bob', %s, 'select')", (relation,)).fetchone() == (may,)
+
+
+@pytest.mark.parametrize(("first", "then", "how"), _REFUSED_IN_CODE, ids=[f"{s[1]}-{s[2]}" for s in _REFUSED_IN_CODE])
 def test_refused_in_code(rights, first, then, how):
     with rights.server.connect() as c:
         c.execute(first)

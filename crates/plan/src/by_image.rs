@@ -1,10 +1,11 @@
 //! Changes of a reference table that are made on home, where no key finds the rows again on the other copies (see `by_key.rs`): they are found by
-//! what they were as a whole, as text. Rows that are alike are told apart by a number; whichever of them is taken, the copies come out alike. A
+//! what they were as a whole, as PostgreSQL sends it, whatever the settings. Rows that are alike are told apart by a number; whichever of them is taken, the copies come out alike. A
 //! copy where another transaction has taken it first has changed fewer rows, which the executor sees.
 
 use catalog::{Relation, quote_ident};
 use sql::ast::{self, CmdType, Node};
 use sql::{NodeEnum, build, relations};
+use wire::type_oid;
 
 use crate::by_key::{self, COPY, ROWS, set_by};
 use crate::text::{Piece, Text};
@@ -25,7 +26,9 @@ pub fn or_by_key(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Res
 
 /// `None`: home can't say what the rows were.
 fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<Option<ByKey>> {
-    if relation.triggers || relation.statement_triggers || relation.row_security {
+    // Object ids of users' own types, which differ from node to node, are part of what a row is sent as.
+    let foreign = relation.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID);
+    if relation.triggers || relation.statement_triggers || relation.row_security || foreign {
         return Ok(None);
     }
     let knows_old = cx.snapshot.server_version >= RETURNS_OLD;
@@ -81,7 +84,8 @@ fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<Optio
         fields: vec![build::string(&target), build::node(NodeEnum::AStar(ast::AStar {}))],
         location: -1,
     }));
-    let mut values: Vec<Node> = vec![build::cast(whole, "text")];
+    let image = build::own_call("encode", vec![build::own_call("record_send", vec![whole]), build::text("hex")]);
+    let mut values: Vec<Node> = vec![image];
     values.extend(columns.iter().map(|c| build::column(&[&shown, &relation.columns[*c].name])));
     let mut types: Vec<String> = vec!["text".into()];
     types.extend(columns.iter().map(|c| relation.columns[*c].type_name.clone()));
@@ -118,7 +122,7 @@ impl Copies<'_> {
     /// Between what stands in front and behind: home's rows with the places of the copy's own.
     fn rows(&self, join: &str) -> (String, String) {
         let numbered = |image: &str| format!("pg_catalog.row_number() OVER (PARTITION BY {image})");
-        let own = "(t.*)::pg_catalog.text COLLATE \"C\"";
+        let own = "pg_catalog.encode(pg_catalog.record_send(t.*), 'hex') COLLATE \"C\"";
         let head = format!("(SELECT h.*, f.place FROM (SELECT r.*, {} AS number FROM (SELECT ", numbered("r.c0"));
         let tail = format!(
             ") AS r) AS h {join} (SELECT t.ctid AS place, {own} AS image, {} AS number FROM {} AS t) AS f \

@@ -198,6 +198,15 @@ impl<'c> Replace<'c> {
         }
     }
 
+    /// What is a regclass stays one.
+    fn as_regclass(&mut self, n: &mut NodeEnum) {
+        let NodeEnum::TypeCast(cast) = n else { return };
+        let Some(column) = cast.arg.as_deref().and_then(|a| a.node.clone()) else { return };
+        if let Some(table) = self.table(&column) {
+            cast.arg = Some(Box::new(self.regclass(&column, table)));
+        }
+    }
+
     /// What it says differs from row to row.
     fn looks_up(&self, table: &Relation) -> bool {
         self.outer || table.distribution().is_some_and(|d| d.is_partitioned())
@@ -230,6 +239,8 @@ impl VisitMut for Replace<'_> {
                 && let Some(table) = self.table(&column)
             {
                 *item = self.regclass(&column, table);
+            } else if let Some(item) = item.node.as_mut().filter(|n| is_regclass(n)) {
+                self.as_regclass(item);
             }
         }
         true
@@ -250,20 +261,40 @@ impl VisitMut for Replace<'_> {
                 if t.name.is_empty() && value.node.as_ref().is_some_and(is_cast) {
                     t.name = names::figure_column(value);
                 }
-                true
+                match t.val.as_deref_mut().and_then(|v| v.node.as_mut()) {
+                    Some(value) if is_regclass(value) => {
+                        self.as_regclass(value);
+                        false
+                    }
+                    _ => true,
+                }
             }
             NodeEnum::SortBy(by) => {
                 if let Some(value) = by.node.as_deref() {
                     self.refuse_order(value);
                 }
-                true
+                match by.node.as_deref_mut().and_then(|v| v.node.as_mut()) {
+                    Some(value) if is_regclass(value) => {
+                        self.as_regclass(value);
+                        false
+                    }
+                    _ => true,
+                }
+            }
+            // As a name it is the same wherever it is said.
+            NodeEnum::TypeCast(cast)
+                if cast.arg.as_deref().and_then(|a| a.node.as_ref()).is_some_and(is_regclass)
+                    && cast.type_name.as_ref().and_then(names::plain_type).is_some_and(is_text) =>
+            {
+                if let Some(arg) = cast.arg.as_deref_mut().and_then(|a| a.node.as_mut()) {
+                    self.as_regclass(arg);
+                }
+                false
             }
             NodeEnum::TypeCast(cast) if cast.arg.as_deref().and_then(|a| a.node.as_ref()).is_some_and(is_tableoid) => {
-                let Some(column) = cast.arg.as_deref().and_then(|a| a.node.clone()) else { return true };
-                let Some(table) = self.table(&column) else { return false };
-                match cast.type_name.as_ref().and_then(names::plain_type) {
-                    Some("regclass") => cast.arg = Some(Box::new(self.regclass(&column, table))),
-                    _ => drop(self.refused.get_or_insert_with(refusal)),
+                let Some(column) = cast.arg.as_deref().and_then(|a| a.node.as_ref()) else { return true };
+                if self.table(column).is_some() {
+                    self.refused.get_or_insert_with(refusal);
                 }
                 false
             }
@@ -274,6 +305,8 @@ impl VisitMut for Replace<'_> {
                         && let Some(table) = self.table(&column)
                     {
                         **side = self.regclass(&column, table);
+                    } else if let Some(side) = side.node.as_mut().filter(|n| is_regclass(n)) {
+                        self.as_regclass(side);
                     }
                 }
                 true
@@ -298,11 +331,24 @@ pub fn is_looked_up(n: &NodeEnum) -> bool {
 /// `tableoid = 'name'::regclass`: with a number, or a bare constant, it would be an id.
 fn is_equality(e: &ast::AExpr) -> bool {
     let is_operator = e.kind == ast::AExprKind::AexprOp as i32 && matches!(names::last(&e.name), "=" | "<>");
-    let names_table = |n: &Option<Box<Node>>| match n.as_deref().and_then(|n| n.node.as_ref()) {
+    // Not a number: it would be another's on each node.
+    let says_table = |n: &Option<Box<Node>>| match n.as_deref().and_then(|n| n.node.as_ref()) {
         Some(NodeEnum::TypeCast(c)) => c.type_name.as_ref().and_then(names::plain_type) == Some("regclass"),
-        _ => false,
+        Some(n) => is_tableoid(n),
+        None => false,
     };
-    is_operator && (names_table(&e.lexpr) || names_table(&e.rexpr))
+    is_operator && says_table(&e.lexpr) && says_table(&e.rexpr)
+}
+
+/// `tableoid::regclass`
+fn is_regclass(n: &NodeEnum) -> bool {
+    let NodeEnum::TypeCast(cast) = n else { return false };
+    cast.type_name.as_ref().and_then(names::plain_type) == Some("regclass")
+        && cast.arg.as_deref().and_then(|a| a.node.as_ref()).is_some_and(is_tableoid)
+}
+
+fn is_text(name: &str) -> bool {
+    matches!(name, "text" | "varchar" | "name")
 }
 
 /// A cast of it, or a cast of that.

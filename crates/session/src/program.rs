@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exec::ExecError;
-use sql::program::{Block, Ex, Expression, Jump, Loop, Program, Step};
+use sql::program::{Block, Expression, Jump, Loop, Program, Step};
 use wire::backend::Field;
 use wire::sqlstate;
 
@@ -83,7 +83,8 @@ enum Flow {
     Next,
     Jump(Jump),
     /// RETURN, with its value.
-    Return(Option<Ex>),
+    /// The row of what is returned; `None` in it: NULL as a whole.
+    Return(Option<Option<Vec<Text>>>),
 }
 
 /// A program while it runs.
@@ -255,7 +256,9 @@ impl Session {
                     return Ok(Flow::Jump(jump.clone()));
                 }
             }
-            Step::Return(e) => return Ok(Flow::Return(*e)),
+            Step::Return(None) => return Ok(Flow::Return(None)),
+            // Here, where handlers and FOUND are what they are.
+            Step::Return(Some(e)) => return Ok(Flow::Return(Some(self.returned(running, *e).await?))),
             Step::Raise(raise) => self.raise(running, raise).await?,
             Step::Perform(e) => {
                 let e = running.expression(*e)?;

@@ -39,14 +39,13 @@ pub fn of(parts: Vec<Part>, last: usize, cx: &Context) -> BTreeMap<usize, Again>
         }
     }
     let mut found = BTreeMap::new();
-    for (relation, mut parts) in writers.into_values().filter(|(_, parts)| parts.len() > 1) {
+    for (relation, parts) in writers.into_values().filter(|(_, parts)| parts.len() > 1) {
         if relation.distribution().is_none() || !parts.iter().all(|(_, statement)| may_be(statement, &relation, cx)) {
             continue;
         }
-        // What the statement itself returns is the client's: it tells nobody.
-        if let Some(at) = parts.iter().position(|(part, statement)| *part == last && tells(statement)) {
-            let itself = parts.remove(at);
-            parts.push(itself);
+        // PostgreSQL has the statement itself change rows first; but what it returns is the client's, and tells nobody.
+        if parts.iter().any(|(part, statement)| *part == last && tells(statement)) {
+            continue;
         }
         let before = &parts[..parts.len() - 1];
         if key(&relation).is_empty() && before.iter().any(|(_, statement)| tells(statement)) {

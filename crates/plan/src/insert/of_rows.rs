@@ -8,6 +8,7 @@ use sql::{NodeEnum, build, relations, search};
 
 use super::{column_target, parts};
 use crate::levels::Analysis;
+use crate::refuse::Refusal;
 use crate::tree::To;
 use crate::types::*;
 use crate::views::Views;
@@ -44,7 +45,7 @@ pub(crate) fn through_router(
     let source_sql = sql::deparse(&statement)?;
     let tree = sql::parse(&source_sql, true)?.pop().unwrap_or(statement);
     let names = Context { targets: &[], views: Views::default(), lists: Default::default(), ..*cx };
-    let inner = crate::plan(&tree, &source_sql, &names)?.as_source()?;
+    let mut inner = crate::plan(&tree, &source_sql, &names)?.as_source()?;
     if insert.cols.is_empty()
         && let Some(width) = width
     {
@@ -69,6 +70,17 @@ pub(crate) fn through_router(
     let temporary = |rv: &&ast::RangeVar| cx.is_temporary(rv);
     let reads_temporary = source_sql.contains("pg_temp") || relations::of(&tree).iter().any(temporary);
     let (search_path, temporary) = (cx.search_path.to_vec(), cx.temporary.to_vec());
+    // They are read where what their functions do would not stay.
+    if let Planned::Query { whole, tree } = &mut inner
+        && whole.effect == Effect::MayWrite
+        && whole.writes
+        && tree.is_ok()
+    {
+        *tree = Err(Refusal::new(
+            "INSERT … SELECT and CREATE TABLE AS of functions with side effects over rows of several nodes is not supported",
+            "Call the functions in a query of their own, or filter every distributed table to one key value.",
+        ));
+    }
     let apart_views = inner.whole().apart_views.clone();
     let select = InsertSelect {
         relation,

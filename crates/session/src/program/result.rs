@@ -111,20 +111,28 @@ impl Session {
             _ if !program.outputs.is_empty() => running.output_row(),
             // Of void, that is nothing.
             _ if !returns => Some(vec![text("")]),
-            Some(e) if running.gives.row.is_some() => match self.row_of(running, e, NOT_A_ROW).await? {
-                Some(columns) => Some(
-                    self.as_given(running, columns, "returned record type does not match expected record type").await?,
-                ),
-                None => None,
-            },
-            Some(e) => {
-                let value = self.value(running, e).await?;
-                let (_, ty) = running.gives.columns[0].clone();
-                Some(vec![self.converted(running, value, &ty).await?])
-            }
+            Some(row) => row,
             None => None,
         };
         self.give(running, row)
+    }
+
+    /// What RETURN says.
+    pub(super) async fn returned(&mut self, running: &mut Running<'_>, e: Ex) -> Result<Option<Vec<Text>>> {
+        if running.gives.columns.is_empty() || !running.program.outputs.is_empty() {
+            return Ok(None);
+        }
+        if running.gives.row.is_some() {
+            let columns = self.row_of(running, e, NOT_A_ROW).await?;
+            let Some(columns) = columns else { return Ok(None) };
+            return self
+                .as_given(running, columns, "returned record type does not match expected record type")
+                .await
+                .map(Some);
+        }
+        let value = self.value(running, e).await?;
+        let (_, ty) = running.gives.columns[0].clone();
+        Ok(Some(vec![self.converted(running, value, &ty).await?]))
     }
 
     /// RETURN NEXT
