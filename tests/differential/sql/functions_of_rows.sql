@@ -12,6 +12,7 @@ create view fr_view as select id, fr_twice(k) as twice from fr_items;
 --! distribute fr_items id
 --! distribute fr_events n
 --! reset
+drop table if exists fr_of_rows;
 delete from fr_items;
 delete from fr_events;
 delete from fr_log;
@@ -19,7 +20,7 @@ select setval('fr_seq', 1, false);
 insert into fr_items select i, i % 5, 'note ' || i from generate_series(1, 30) i;
 insert into fr_events select i, i % 7 from generate_series(1, 40) i;
 --! teardown
-drop table if exists fr_items, fr_events, fr_log cascade;
+drop table if exists fr_items, fr_events, fr_log, fr_of_rows cascade;
 drop sequence if exists fr_seq;
 drop function if exists fr_logs, fr_twice, fr_fails, fr_series;
 --! tests
@@ -79,7 +80,7 @@ select id, nextval('fr_seq') > 0 from fr_items where k = $1 order by id desc lim
 insert into fr_events select fr_twice(id) + 1000, k from fr_items where id < 9;
 insert into fr_events select nextval('fr_seq') + 5000, k from fr_items where id < 9;
 select count(*), sum(item) from fr_events;
-create table fr_made as select id, fr_twice(k) as twice from fr_items;
+create table fr_of_rows as select id, fr_twice(k) as twice from fr_items;
 begin;
 declare c cursor for select id, fr_logs(k) from fr_items order by id;
 -- ordered
