@@ -7,7 +7,7 @@ use sql::ast::{self, CmdType, Node};
 use sql::{NodeEnum, build, relations};
 use wire::type_oid;
 
-use crate::by_key::{self, COPY, ROWS, set_by};
+use crate::by_key::{self, COPY, ROWS, arms, set_by, shown};
 use crate::text::{Piece, Text};
 use crate::types::ByKey;
 use crate::{Context, Result};
@@ -35,25 +35,14 @@ fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<Optio
     let mut on_home = statement.clone();
     let (returning, target, verbs, set) = match &mut on_home {
         NodeEnum::DeleteStmt(d) => {
-            let target = d.relation.as_ref().and_then(|rv| rv.alias.as_ref()).map(|a| a.aliasname.clone());
-            (&mut d.returning_clause, target.unwrap_or(relation.name.clone()), vec![CmdType::CmdDelete], vec![])
+            (&mut d.returning_clause, shown(&d.relation, relation), vec![CmdType::CmdDelete], vec![])
         }
         NodeEnum::UpdateStmt(u) if knows_old => {
             let set = set_by(&u.target_list, relation);
             (&mut u.returning_clause, OLD.to_string(), vec![CmdType::CmdUpdate], set)
         }
         NodeEnum::MergeStmt(m) if knows_old => {
-            let (mut verbs, mut set) = (vec![], vec![]);
-            for arm in &m.merge_when_clauses {
-                let Some(NodeEnum::MergeWhenClause(arm)) = &arm.node else { continue };
-                let verb = CmdType::try_from(arm.command_type).unwrap_or(CmdType::Undefined);
-                if verb == CmdType::CmdUpdate {
-                    set.extend(set_by(&arm.target_list, relation));
-                }
-                verbs.push(verb);
-            }
-            set.sort_unstable();
-            set.dedup();
+            let (verbs, set) = arms(m, relation);
             (&mut m.returning_clause, OLD.to_string(), verbs, set)
         }
         _ => return Ok(None),
@@ -74,7 +63,7 @@ fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<Optio
     if columns.is_empty() && verbs.iter().any(|v| *v != CmdType::CmdDelete) {
         return Ok(None);
     }
-    let shown = match statement {
+    let called = match statement {
         NodeEnum::DeleteStmt(_) => target.clone(),
         NodeEnum::UpdateStmt(s) => shown(&s.relation, relation),
         NodeEnum::MergeStmt(s) => shown(&s.relation, relation),
@@ -86,7 +75,7 @@ fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<Optio
     }));
     let image = build::own_call("encode", vec![build::own_call("record_send", vec![whole]), build::text("hex")]);
     let mut values: Vec<Node> = vec![image];
-    values.extend(columns.iter().map(|c| build::column(&[&shown, &relation.columns[*c].name])));
+    values.extend(columns.iter().map(|c| build::column(&[&called, &relation.columns[*c].name])));
     let mut types: Vec<String> = vec!["text".into()];
     types.extend(columns.iter().map(|c| relation.columns[*c].type_name.clone()));
     if is_merge {
@@ -104,11 +93,6 @@ fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<Optio
         _ => copies.merge(&verbs),
     };
     Ok(Some(ByKey { on_home: cx.text(on_home)?, types, on_copies }))
-}
-
-fn shown(rv: &Option<ast::RangeVar>, relation: &Relation) -> String {
-    let alias = rv.as_ref().and_then(|rv| rv.alias.as_ref());
-    alias.map_or(relation.name.clone(), |a| a.aliasname.clone())
 }
 
 /// What the copies are told: the rows' first column is what a row was, behind it are those of `columns`.

@@ -36,36 +36,21 @@ pub fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<O
         return Ok(None);
     }
     let mut on_home = statement.clone();
-    let shown = |rv: &Option<ast::RangeVar>| {
-        let alias = rv.as_ref().and_then(|rv| rv.alias.as_ref());
-        alias.map_or(relation.name.clone(), |a| a.aliasname.clone())
-    };
     let (target, returning, verbs, set) = match &mut on_home {
         NodeEnum::UpdateStmt(u) => {
             let set = set_by(&u.target_list, relation);
-            (shown(&u.relation), &mut u.returning_clause, vec![CmdType::CmdUpdate], set)
+            (shown(&u.relation, relation), &mut u.returning_clause, vec![CmdType::CmdUpdate], set)
         }
-        NodeEnum::DeleteStmt(d) => (shown(&d.relation), &mut d.returning_clause, vec![CmdType::CmdDelete], vec![]),
+        NodeEnum::DeleteStmt(d) => {
+            (shown(&d.relation, relation), &mut d.returning_clause, vec![CmdType::CmdDelete], vec![])
+        }
         NodeEnum::InsertStmt(i) => {
             let list = i.on_conflict_clause.as_ref().map(|c| set_by(&c.target_list, relation)).unwrap_or_default();
-            (shown(&i.relation), &mut i.returning_clause, vec![CmdType::CmdInsert], list)
+            (shown(&i.relation, relation), &mut i.returning_clause, vec![CmdType::CmdInsert], list)
         }
         NodeEnum::MergeStmt(m) if cx.snapshot.server_version >= MERGE_RETURNS => {
-            let arms = m.merge_when_clauses.iter().filter_map(|w| match &w.node {
-                Some(NodeEnum::MergeWhenClause(w)) => Some(w),
-                _ => None,
-            });
-            let (mut verbs, mut set) = (vec![], vec![]);
-            for arm in arms {
-                let verb = CmdType::try_from(arm.command_type).unwrap_or(CmdType::Undefined);
-                if verb == CmdType::CmdUpdate {
-                    set.extend(set_by(&arm.target_list, relation));
-                }
-                verbs.push(verb);
-            }
-            set.sort_unstable();
-            set.dedup();
-            (shown(&m.relation), &mut m.returning_clause, verbs, set)
+            let (verbs, set) = arms(m, relation);
+            (shown(&m.relation, relation), &mut m.returning_clause, verbs, set)
         }
         _ => return Ok(None),
     };
@@ -94,6 +79,28 @@ pub fn plan(statement: &NodeEnum, relation: &Relation, cx: &Context) -> Result<O
     };
     let Some(on_copies) = on_copies else { return Ok(None) };
     Ok(Some(ByKey { on_home: cx.text(on_home)?, types, on_copies }))
+}
+
+/// What the table is called in the statement.
+pub(crate) fn shown(rv: &Option<ast::RangeVar>, relation: &Relation) -> String {
+    let alias = rv.as_ref().and_then(|rv| rv.alias.as_ref());
+    alias.map_or(relation.name.clone(), |a| a.aliasname.clone())
+}
+
+/// What the arms of a MERGE do, and which columns they set.
+pub(crate) fn arms(m: &ast::MergeStmt, relation: &Relation) -> (Vec<CmdType>, Vec<usize>) {
+    let (mut verbs, mut set) = (vec![], vec![]);
+    for arm in &m.merge_when_clauses {
+        let Some(NodeEnum::MergeWhenClause(arm)) = &arm.node else { continue };
+        let verb = CmdType::try_from(arm.command_type).unwrap_or(CmdType::Undefined);
+        if verb == CmdType::CmdUpdate {
+            set.extend(set_by(&arm.target_list, relation));
+        }
+        verbs.push(verb);
+    }
+    set.sort_unstable();
+    set.dedup();
+    (verbs, set)
 }
 
 /// Columns that a list of SET gives values, without those that each copy computes.

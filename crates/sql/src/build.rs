@@ -173,6 +173,17 @@ fn connected(by: ast::BoolExprType, args: Vec<Node>) -> Node {
     node(NodeEnum::BoolExpr(Box::new(ast::BoolExpr { xpr: None, boolop: by as i32, args, location: -1 })))
 }
 
+/// NOT EXISTS (…)
+pub fn not_exists(query: ast::SelectStmt) -> Node {
+    let exists = node(NodeEnum::SubLink(Box::new(ast::SubLink {
+        sub_link_type: ast::SubLinkType::ExistsSublink as i32,
+        subselect: Some(Box::new(node(NodeEnum::SelectStmt(Box::new(query))))),
+        location: -1,
+        ..Default::default()
+    })));
+    connected(ast::BoolExprType::NotExpr, vec![exists])
+}
+
 /// A table's name in FROM or as a target, with its partitions; an empty schema is none.
 pub fn range_var(schema: &str, name: &str, alias: Option<&str>) -> Node {
     node(NodeEnum::RangeVar(ast::RangeVar {

@@ -121,18 +121,7 @@ fn unmatched(m: &ast::MergeStmt) -> Node {
     let mut query = build::select();
     query.from_clause = m.relation.iter().map(|rv| build::node(NodeEnum::RangeVar(rv.clone()))).collect();
     query.where_clause = m.join_condition.clone();
-    let exists = build::node(NodeEnum::SubLink(Box::new(ast::SubLink {
-        sub_link_type: ast::SubLinkType::ExistsSublink as i32,
-        subselect: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(query))))),
-        location: -1,
-        ..Default::default()
-    })));
-    build::node(NodeEnum::BoolExpr(Box::new(ast::BoolExpr {
-        boolop: ast::BoolExprType::NotExpr as i32,
-        args: vec![exists],
-        location: -1,
-        ..Default::default()
-    })))
+    build::not_exists(query)
 }
 
 /// The key that a row of the source gets, column by column; `None`: it can't be told before.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::{Oid, Relation};
-use sql::ast::{self, Node};
+use sql::ast;
 use sql::{NodeEnum, build, clauses, relations, search};
 
 use super::parts::kept_columns;
@@ -120,26 +120,11 @@ impl Again {
         let mut query = build::select();
         query.from_clause = vec![build::subselect(rows, Some(build::alias(CHANGED)), false)];
         query.where_clause = Some(Box::new(build::and(equal.collect())));
-        let left = not_exists(query);
+        let left = build::not_exists(query);
         *condition = Some(Box::new(match condition.take() {
             Some(known) => build::and(vec![*known, left]),
             None => left,
         }));
         Ok(())
     }
-}
-
-fn not_exists(query: ast::SelectStmt) -> Node {
-    let exists = build::node(NodeEnum::SubLink(Box::new(ast::SubLink {
-        sub_link_type: ast::SubLinkType::ExistsSublink as i32,
-        subselect: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(query))))),
-        location: -1,
-        ..Default::default()
-    })));
-    build::node(NodeEnum::BoolExpr(Box::new(ast::BoolExpr {
-        boolop: ast::BoolExprType::NotExpr as i32,
-        args: vec![exists],
-        location: -1,
-        ..Default::default()
-    })))
 }

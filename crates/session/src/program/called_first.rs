@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use exec::{Bound, ExecError, Forwarded};
 use plan::called_first;
 use sql::ast;
@@ -14,7 +13,7 @@ use wire::backend::Field;
 use wire::type_oid;
 
 use super::call::{only_rows, unless_known};
-use super::{Rows, Text};
+use super::{Rows, Text, rows};
 use crate::session::{Result, Session};
 
 /// What is put in the place of an item of FROM.
@@ -133,16 +132,12 @@ impl Session {
 
     /// What its functions return.
     async fn read_item(&mut self, item: &ast::RangeFunction, given: &Bound) -> Result<Read> {
-        let whole = star_of(item.clone())?;
+        let whole = sql::deparse(&star_of(item.clone()))?;
         let fields = self.work().describe_text(&whole, &given.types).await?.fields.unwrap_or_default();
         let (mut columns, mut taken) = (vec![], vec![]);
         for function in &item.functions {
             let alone = ast::RangeFunction { functions: vec![function.clone()], ..Default::default() };
-            let text = star_of(alone)?;
-            let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
-            let described = self.work().describe_text(&text, &given.types).await?.fields.unwrap_or_default();
-            self.may_come(&described).await?;
-            let rows = self.nested(&tree, &text, &given.for_columns(vec![])).await?;
+            let (described, rows, _) = self.asked_of(star_of(alone), Some(given)).await?;
             let column = |at: usize| rows.rows.iter().map(|row| row.get(at).cloned().flatten()).collect::<Vec<_>>();
             columns.extend((0..described.len()).map(column));
             taken.push(rows);
@@ -157,11 +152,11 @@ fn place(f: &ast::RangeFunction) -> Option<i32> {
 }
 
 /// `SELECT *` of it.
-fn star_of(item: ast::RangeFunction) -> Result<String> {
+fn star_of(item: ast::RangeFunction) -> NodeEnum {
     let mut select = build::select();
     select.target_list = vec![build::target(build::star(), None)];
     select.from_clause = vec![build::node(NodeEnum::RangeFunction(item))];
-    Ok(sql::deparse(&NodeEnum::SelectStmt(Box::new(select)))?)
+    NodeEnum::SelectStmt(Box::new(select))
 }
 
 /// The statement's parameters, and behind them the rows of what was called, one array a column.
@@ -184,7 +179,7 @@ impl WithRows {
         for (at, column) in read.columns.into_iter().enumerate() {
             self.types.push(type_oid::TEXT_ARRAY);
             self.formats.push(0);
-            self.bound.values.push(Some(array(&column)));
+            self.bound.values.push(Some(rows::list(&column)));
             arrays.push(format!("pg_catalog.unnest(${}::pg_catalog.text[])", self.types.len()));
             names.push(format!("c{at}"));
             let (Some(type_name), Some(field)) = (types.get(at), read.fields.get(at)) else { continue };
@@ -220,29 +215,4 @@ impl WithRows {
     fn bound(self) -> Bound {
         Bound { types: self.types.into(), formats: self.formats.into(), ..self.bound }.for_columns(vec![])
     }
-}
-
-/// Values as an array of text is written.
-fn array(values: &[Text]) -> Bytes {
-    let mut out = Vec::with_capacity(values.iter().map(|v| v.as_ref().map_or(4, Bytes::len) + 3).sum::<usize>() + 2);
-    out.push(b'{');
-    for (at, value) in values.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        let Some(value) = value else {
-            out.extend_from_slice(b"NULL");
-            continue;
-        };
-        out.push(b'"');
-        for byte in value.iter() {
-            if matches!(byte, b'"' | b'\\') {
-                out.push(b'\\');
-            }
-            out.push(*byte);
-        }
-        out.push(b'"');
-    }
-    out.push(b'}');
-    out.into()
 }

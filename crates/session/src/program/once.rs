@@ -65,7 +65,11 @@ impl Session {
     }
 
     /// What is asked of a call, run as a statement of its own.
-    async fn asked_of(&mut self, tree: NodeEnum, bound: Option<&Bound>) -> Result<(Vec<Field>, Rows, Vec<String>)> {
+    pub(super) async fn asked_of(
+        &mut self,
+        tree: NodeEnum,
+        bound: Option<&Bound>,
+    ) -> Result<(Vec<Field>, Rows, Vec<String>)> {
         let text = sql::deparse(&tree)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
         let types = bound.map_or(&[][..], |b| &b.types);

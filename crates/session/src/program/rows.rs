@@ -83,6 +83,16 @@ pub fn array(elements: &[Text], bounds: &[(i64, i64)], delimiter: u8) -> Bytes {
     out.into()
 }
 
+/// An array of text.
+pub fn list(values: &[Text]) -> Bytes {
+    let mut out = vec![];
+    match values {
+        [] => out.extend_from_slice(b"{}"),
+        _ => nested(&mut out, values, &[values.len()], b','),
+    }
+    out.into()
+}
+
 fn nested(out: &mut Vec<u8>, elements: &[Text], lengths: &[usize], delimiter: u8) {
     let [length, inner @ ..] = lengths else {
         match elements.first() {
@@ -134,6 +144,8 @@ mod tests {
 
     #[test]
     fn arrays() {
+        assert_eq!(&super::list(&[])[..], b"{}");
+        assert_eq!(&super::list(&[some("a"), None, some("b\"c"), some("")])[..], br#"{"a",NULL,"b\"c",""}"#);
         let values = [some("a"), None, some("b\"c"), some("")];
         assert_eq!(&array(&values, &[(1, 4)], b',')[..], br#"[1:4]={"a",NULL,"b\"c",""}"#);
         assert_eq!(&array(&values, &[(0, 2), (1, 2)], b',')[..], br#"[0:1][1:2]={{"a",NULL},{"b\"c",""}}"#);
