@@ -36,7 +36,10 @@ pub fn replace(statement: &mut NodeEnum, cx: &Context) -> Result<bool> {
     // A row that an outer join left out has none.
     let outer = |n: &NodeEnum| matches!(n, NodeEnum::JoinExpr(j) if j.jointype != ast::JoinType::JoinInner as i32);
     let outer = search::any(statement, outer);
-    let mut replace = Replace { cx, levels: vec![own], outer, sorted: sorted.0, replaced: false, refused: None };
+    // What an INSERT reads goes into columns, of whatever type.
+    let told = if matches!(statement, NodeEnum::SelectStmt(_)) { Told::Arms } else { Told::Rows };
+    let (levels, told) = (vec![own], vec![told]);
+    let mut replace = Replace { cx, levels, told, outer, sorted: sorted.0, replaced: false, refused: None };
     walk::below_mut(statement, &mut replace);
     replace.refused.map_or(Ok(replace.replaced), Err)
 }
@@ -103,7 +106,7 @@ impl<'c> Named<'c> {
 fn refusal() -> Refusal {
     Refusal::new(
         "tableoid of a distributed table is not supported here: it differs from shard to shard and from node to node",
-        "Write tableoid::regclass, with its table before it where there are several, and tableoid::regclass::text where rows are sorted by it.",
+        "Write tableoid::regclass, with its table before it where there are several, and tableoid::regclass::text in subqueries and where rows are sorted by it.",
     )
 }
 
@@ -155,10 +158,23 @@ fn is_star(n: &Node) -> bool {
     matches!(&n.node, Some(NodeEnum::ColumnRef(c)) if names::has_star(c))
 }
 
+/// Who gets what a level selects.
+#[derive(Clone, Copy, PartialEq)]
+enum Told {
+    /// The client, row by row.
+    Rows,
+    /// The client, of the levels right below: the statement's own, or the arms of a set operation.
+    Arms,
+    /// Another level, which may look at it as an object id.
+    Inside,
+}
+
 struct Replace<'c> {
     cx: &'c Context<'c>,
     /// What each level has in FROM, the innermost last.
     levels: Vec<Vec<Named<'c>>>,
+    /// The same of what it selects; in front of all, the statement.
+    told: Vec<Told>,
     outer: bool,
     /// Where what is selected stands that rows are sorted by.
     sorted: Vec<i32>,
@@ -233,6 +249,12 @@ impl<'c> Replace<'c> {
 impl VisitMut for Replace<'_> {
     fn select(&mut self, s: &mut ast::SelectStmt) -> bool {
         self.levels.push(Named::of_items(&s.from_clause.iter().collect::<Vec<_>>(), self.cx));
+        let outermost = self.told.last() == Some(&Told::Arms);
+        self.told.push(match (outermost, s.larg.is_some()) {
+            (true, true) if s.with_clause.is_none() => Told::Arms,
+            (true, false) => Told::Rows,
+            _ => Told::Inside,
+        });
         // Groups are the same whosever ids they have.
         for item in &mut s.group_clause {
             if let Some(column) = item.node.clone().filter(is_tableoid)
@@ -248,6 +270,7 @@ impl VisitMut for Replace<'_> {
 
     fn leave_select(&mut self, _: &mut ast::SelectStmt) {
         self.levels.pop();
+        self.told.pop();
     }
 
     fn node(&mut self, n: &mut NodeEnum) -> bool {
@@ -261,8 +284,9 @@ impl VisitMut for Replace<'_> {
                 if t.name.is_empty() && value.node.as_ref().is_some_and(is_cast) {
                     t.name = names::figure_column(value);
                 }
+                let told = self.told.last() != Some(&Told::Inside);
                 match t.val.as_deref_mut().and_then(|v| v.node.as_mut()) {
-                    Some(value) if is_regclass(value) => {
+                    Some(value) if told && is_regclass(value) => {
                         self.as_regclass(value);
                         false
                     }
