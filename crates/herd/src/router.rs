@@ -60,6 +60,8 @@ fn with_hint(error: &pool::PoolError) -> String {
 
 /// How long home may take to come up before the router gives up.
 const HOME_WAIT: Duration = Duration::from_secs(30);
+/// How long a router that starts waits for nodes that an older version has prepared; what is left is done beside its clients.
+const RENEWAL_WAITED_FOR: Duration = Duration::from_secs(3);
 /// How long home may take to note that the router has left.
 const LEAVE: Duration = Duration::from_secs(1);
 /// How long sessions get to finish when the router is told to stop.
@@ -78,7 +80,9 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let parameters: Vec<(String, String)> = conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect();
     let herd = Arc::new(herd_of(&config, home, admin, &key, snapshot)?);
     let (renewed, of) = (herd.clone(), key.clone());
-    tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
+    let renewal = tokio::spawn(async move { bootstrap::renew(&renewed, &of).await });
+    // The first clients find on all nodes what this version needs, unless a node lets us wait.
+    let _ = tokio::time::timeout(RENEWAL_WAITED_FOR, renewal).await;
     let parameters = Arc::new(ArcSwap::from_pointee(parameters));
     let listeners = listen(&config).await?;
     let router = Arc::new(Router {
