@@ -1,6 +1,8 @@
 //! The client's side as the executor sees it: who is told the answer, and a source of COPY data. In which messages a client
 //! gets what it is told is its front's affair; PostgreSQL's are written down here once, for the front and for whoever keeps an answer.
 
+use std::time::Instant;
+
 use bytes::{Bytes, BytesMut};
 use pool::CancelKey;
 use txn::Lane;
@@ -91,6 +93,14 @@ pub trait Client: Send {
     fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<Self> {
         std::future::pending()
     }
+
+    /// Since when the statement runs, where nobody knows yet when its time is over.
+    fn unlimited_since(&self) -> Option<Instant> {
+        None
+    }
+
+    /// When the statement's time is over (`None`: it has no limit): what runs then is cancelled.
+    fn end_at(&mut self, _end: Option<Instant>) {}
 
     /// The statement runs on this connection from now on: a cancel must reach it.
     fn started(&mut self, _key: CancelKey) {}

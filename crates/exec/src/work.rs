@@ -27,6 +27,7 @@ pub mod schema_usage;
 pub mod sequences;
 pub mod shards;
 pub mod sharing;
+mod time;
 
 use std::sync::Arc;
 

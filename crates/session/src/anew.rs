@@ -184,7 +184,7 @@ impl Session {
         let mut work = self.work();
         let limits = work.limits(retry.begun).await?;
         work.rest(Some(&limits), pause).await?;
-        self.io.begin();
+        self.io.begin_again();
         self.newest_epoch().await
     }
 }

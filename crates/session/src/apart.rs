@@ -161,7 +161,13 @@ impl Session {
         self.login.oid().unwrap_or_default()
     }
 
-    /// Between steps that take long, as PostgreSQL looks between its own.
+    /// Between steps that may take long, as PostgreSQL looks between its own: whether it is cancelled, or its time is over.
+    pub async fn keep_time(&mut self) -> Result<()> {
+        self.unless_cancelled()?;
+        self.work().keep_time().await
+    }
+
+    /// The first of these alone.
     pub fn unless_cancelled(&self) -> Result<()> {
         if self.io.handle().is_cancelled() { Err(ExecError::cancelled()) } else { Ok(()) }
     }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pool::CancelKey;
@@ -79,9 +79,21 @@ pub struct Registration {
 
 struct Session {
     secret: Vec<u8>,
+    /// How long a node may take to act on a cancel.
+    node_timeout: Duration,
     state: Mutex<State>,
     /// A cancel was asked for, or one has been sent.
     changed: Notify,
+}
+
+/// How long a statement may run, and has.
+#[derive(Default, Clone, Copy)]
+struct Time {
+    begun: Option<Instant>,
+    /// It is known when its time is over, if ever.
+    limited: bool,
+    /// It was cancelled because its time was over; its client is told so.
+    over: bool,
 }
 
 #[derive(Default)]
@@ -92,6 +104,7 @@ struct State {
     cancelled: bool,
     /// It was cancelled to break a deadlock; its client is told so.
     deadlocked: bool,
+    time: Time,
     /// What runs on nodes.
     keys: SmallVec<[CancelKey; 1]>,
     /// By which one sees whether the client is still there.
@@ -143,7 +156,12 @@ impl CancelRegistry {
     pub fn register(self: &Arc<Self>, protocol: u32) -> Registration {
         let mut secret = vec![0; if protocol >= PROTOCOL_3_2 { SECRET_LEN_3_2 } else { SECRET_LEN_3_0 }];
         rand::fill(&mut secret[..]);
-        let session = Arc::new(Session { secret: secret.clone(), state: Mutex::default(), changed: Notify::new() });
+        let session = Arc::new(Session {
+            secret: secret.clone(),
+            node_timeout: self.node_timeout,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        });
         loop {
             let pid = self.router_number() << NUMBER_SHIFT | rand::random_range(1..1 << NUMBER_SHIFT);
             if let Entry::Vacant(place) = self.shard(pid).lock().entry(pid) {
@@ -176,7 +194,7 @@ impl CancelRegistry {
             Some(session) => {
                 // Whatever else it was cancelled for: its client wants it no more.
                 session.state.lock().deadlocked = false;
-                session.cancel(self.node_timeout).await;
+                session.cancel().await;
                 CancelOutcome::Done
             }
             None => CancelOutcome::Unknown,
@@ -224,7 +242,7 @@ impl CancelRegistry {
                 }
                 state.deadlocked = true;
             }
-            session.cancel(self.node_timeout).await;
+            session.cancel().await;
         }
     }
 
@@ -242,7 +260,7 @@ impl CancelRegistry {
                         state.left_looks.is_due()
                     };
                     if due {
-                        session.cancel(self.node_timeout).await;
+                        session.cancel().await;
                     }
                 }
             }
@@ -253,7 +271,7 @@ impl CancelRegistry {
     pub async fn cancel_by_pid(&self, pid: i32) -> CancelOutcome {
         let Some(session) = self.shard(pid).lock().get(&pid).cloned() else { return CancelOutcome::Unknown };
         session.state.lock().deadlocked = false;
-        session.cancel(self.node_timeout).await;
+        session.cancel().await;
         CancelOutcome::Done
     }
 
@@ -267,7 +285,7 @@ impl CancelRegistry {
             state.socket.clone()
         };
         socket.read_no_more();
-        session.cancel(self.node_timeout).await;
+        session.cancel().await;
         CancelOutcome::Done
     }
 
@@ -304,7 +322,23 @@ impl Session {
         }
     }
 
-    async fn cancel(self: Arc<Self>, timeout: Duration) {
+    /// Cancels at `end` what began at `begun`, if it still runs then.
+    async fn cancel_at(self: Arc<Self>, begun: Instant, end: Instant) {
+        tokio::time::sleep_until(end.into()).await;
+        {
+            let mut state = self.state.lock();
+            if state.cancelled || state.time.begun != Some(begun) {
+                return;
+            }
+            state.time.over = true;
+            // Between two of its steps: whoever takes the next looks.
+            state.cancelled = true;
+            self.changed.notify_waiters();
+        }
+        self.cancel().await;
+    }
+
+    async fn cancel(self: Arc<Self>) {
         let keys = {
             let mut state = self.state.lock();
             if !state.active {
@@ -314,6 +348,7 @@ impl Session {
             state.sending += 1;
             state.keys.clone()
         };
+        let timeout = self.node_timeout;
         let mut sending = Sending { session: self, arrived: false };
         sending.session.changed.notify_waiters();
         let mut requests = JoinSet::new();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 use wire::{ErrorFields, sqlstate};
 
 use bytes::BytesMut;
@@ -248,6 +249,21 @@ impl ClientIo {
         self.handle.begin();
     }
 
+    /// The same statement anew: its time goes on.
+    pub fn begin_again(&self) {
+        self.handle.begin_again();
+    }
+
+    /// The next statement of a string: its time counts from now.
+    pub fn begin_time(&self) {
+        self.handle.begin_time();
+    }
+
+    /// Whether its statement was cancelled because its time was over; from now on no more.
+    pub fn take_late(&self) -> bool {
+        self.handle.take_late()
+    }
+
     /// Whether its statement was cancelled to break a deadlock; from now on no more.
     pub fn take_deadlocked(&self) -> bool {
         self.handle.take_deadlocked()
@@ -393,6 +409,14 @@ impl Client for ClientIo {
     fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let handle = self.handle.clone();
         async move { handle.cancelled().await }
+    }
+
+    fn unlimited_since(&self) -> Option<Instant> {
+        self.handle.unlimited_since()
+    }
+
+    fn end_at(&mut self, end: Option<Instant>) {
+        self.handle.end_at(end);
     }
 
     fn started(&mut self, key: CancelKey) {

@@ -1,5 +1,7 @@
 //! Rows of a statement held by the router, bounded: for row limits and cursors over several nodes.
 
+use std::time::Instant;
+
 use bytes::BytesMut;
 use exec::{Allowance, Answer, Client, Compiled, CopyInput, ExecError, Forwarded, KeptRows, Request, Work};
 use wire::frame;
@@ -49,6 +51,16 @@ impl Client for Held {
     fn waits(&mut self) {
         if let Some(handle) = &self.handle {
             handle.goes_on();
+        }
+    }
+
+    fn unlimited_since(&self) -> Option<Instant> {
+        self.handle.as_ref()?.unlimited_since()
+    }
+
+    fn end_at(&mut self, end: Option<Instant>) {
+        if let Some(handle) = &self.handle {
+            handle.end_at(end);
         }
     }
 

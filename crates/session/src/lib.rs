@@ -55,7 +55,6 @@ mod simple;
 mod spare;
 mod sql_prepare;
 mod statement;
-mod time_limit;
 mod transaction;
 mod values;
 mod viewer;

@@ -1,5 +1,5 @@
 //! Plans a session's statements. One over views may take long whatever its own length is, and one whose WITH queries name each other, so
-//! they are planned on a thread apart, while the thread that serves others does so; large plans a few at a time, and no longer than the client lets a statement run (`time_limit.rs`). It does not know where plans are kept.
+//! they are planned on a thread apart, while the thread that serves others does so; large plans a few at a time, and no longer than the client lets a statement run. It does not know where plans are kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,6 @@ use sql::{NodeEnum, ast, names};
 
 use crate::session::{Result, Session};
 use crate::shares::Share;
-use crate::time_limit::reached;
 
 /// Planning that takes longer is others' time: the session's statements are worked on apart from then on.
 const LONG: Duration = Duration::from_millis(20);
@@ -98,10 +97,10 @@ impl Session {
         };
         let compiled = match here {
             Some(compiled) => compiled,
-            None => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters, started)).await,
+            None => Box::pin(self.compile_apart(statement, sql, target.as_ref(), parameters)).await,
         };
         self.large_statements |= started.elapsed() > LONG;
-        self.unless_late(started).await?;
+        self.keep_time().await?;
         compiled
     }
 
@@ -111,7 +110,6 @@ impl Session {
         sql: &str,
         target: Option<&Arc<Relation>>,
         parameters: &[u32],
-        started: Instant,
     ) -> Result<Compiled> {
         let parameters = parameters.to_vec();
         let (epoch, context, upsert) = (self.epoch.clone(), self.context, self.bulk.upsert);
@@ -131,30 +129,28 @@ impl Session {
             planning.plan(&statement, &sql, steps)
         });
         let short = Arc::new(plan::Steps::new(plan::Steps::SHORT));
-        let planned = self.on_a_thread(plan.clone(), short.clone(), None, None).await?;
+        let planned = self.on_a_thread(plan.clone(), short.clone(), None).await?;
         if !short.is_spent() {
             return planned;
         }
-        let end = self.late_at(started).await;
+        self.keep_time().await?;
         // Whoever waits for a place has no thread: others need those.
         exec::Client::waits(&mut self.io);
         let cancelled = exec::Client::cancelled(&mut self.io);
         let place = tokio::select! {
             biased;
             () = cancelled => return Err(ExecError::cancelled()),
-            () = reached(end) => return Err(ExecError::late()),
             place = router.apart.plan(role) => place,
         };
-        self.on_a_thread(plan, Arc::new(plan::Steps::new(plan::Steps::MOST)), Some(place), end).await?
+        self.on_a_thread(plan, Arc::new(plan::Steps::new(plan::Steps::MOST)), Some(place)).await?
     }
 
-    /// Plans apart, until its time is over; the place is free again when that has ended, be it for nobody.
+    /// Plans apart, until it is cancelled; the place is free again when that has ended, be it for nobody.
     async fn on_a_thread(
         &mut self,
         plan: Arc<impl Fn(&plan::Steps) -> Result<Compiled> + Send + Sync + 'static>,
         steps: Arc<plan::Steps>,
         place: Option<Share>,
-        end: Option<Instant>,
     ) -> Result<Result<Compiled>> {
         let work = steps.clone();
         let mut planned = tokio::task::spawn_blocking(move || {
@@ -168,10 +164,6 @@ impl Session {
             () = cancelled => {
                 steps.stop();
                 Err(ExecError::cancelled())
-            }
-            () = reached(end) => {
-                steps.stop();
-                Err(ExecError::late())
             }
             planned = &mut planned => planned.map_err(|_| ExecError::internal("planning ended in a panic")),
         }

@@ -105,7 +105,6 @@ pub struct Running<'p> {
     row_types: HashMap<u32, Option<Arc<RowType>>>,
     /// Whether values of one type may be given to another.
     casts: HashMap<(u32, u32), bool>,
-    limits: exec::Limits,
     /// It has changed the catalog.
     made: bool,
     /// Where its names are looked up.
@@ -117,6 +116,8 @@ pub struct Running<'p> {
     gives: Gives,
     given: Vec<Vec<Text>>,
     given_bytes: usize,
+    /// For what its variables hold.
+    holds: exec::Taken,
     taken: exec::Taken,
 }
 
@@ -127,8 +128,8 @@ impl Session {
     fn steps<'f>(&'f mut self, running: &'f mut Running<'_>, steps: &'f [Step]) -> Steps<'f> {
         Box::pin(async move {
             for step in steps {
-                running.limits.check()?;
-                self.unless_cancelled()?;
+                self.keep_time().await?;
+                running.count_held()?;
                 match self.step(running, step).await? {
                     Flow::Next => {}
                     flow => return Ok(flow),
@@ -293,8 +294,7 @@ impl Session {
     /// A loop's steps, once. One of nothing gives way, and ends in time, too.
     async fn turn(&mut self, running: &mut Running<'_>, l: &Loop) -> Result<After> {
         tokio::task::yield_now().await;
-        running.limits.check()?;
-        self.unless_cancelled()?;
+        self.keep_time().await?;
         let flow = self.steps(running, &l.steps).await?;
         Ok(after(flow, l.label.as_deref()))
     }

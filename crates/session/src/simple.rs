@@ -72,12 +72,11 @@ impl Session {
     /// Which statements of a string are no part of a block that it has.
     async fn blocks_of(&mut self, sql: &str, joins: &mut Vec<bool>) -> Result<()> {
         let _reading = self.before_reading(sql).await?;
-        let begun = Instant::now();
         match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(trees) => joins.extend(trees.iter().map(|tree| Kind::of(tree).joins != Joins::Never)),
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
         }
-        self.unless_late(begun).await
+        self.keep_time().await
     }
 
     /// One statement of the string, with its completion. `joins`: it is part of the block that the string has.
@@ -105,6 +104,9 @@ impl Session {
     }
 
     async fn one_statement(&mut self, sql: &str) -> Result<Forwarded> {
+        if self.batch {
+            self.io.begin_time();
+        }
         self.newest_epoch().await?;
         let mut template = TEMPLATES.with(Spare::take).unwrap_or_default();
         let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
@@ -146,7 +148,6 @@ impl Session {
             return self.run_request(&compiled, Request::simple(sql), tried).await;
         }
         let mut reading = self.before_reading(sql).await?;
-        let begun = Instant::now();
         let statement = match sql::parse(sql, self.standard_conforming_strings()) {
             // Not to be held in place while it runs: a tree's root is large.
             Ok(mut s) => s.pop().map(Box::new),
@@ -155,7 +156,7 @@ impl Session {
         let Some(statement) = statement else { return Ok(Forwarded { empty: true, ..Default::default() }) };
         self.allowed_when_failed(&statement)?;
         let decided = self.decide(&statement, &[])?;
-        self.unless_late(begun).await?;
+        self.keep_time().await?;
         if !decided.lasts() {
             reading.is_read();
             return Box::pin(self.run_tree(&statement, decided, sql, None)).await;
@@ -288,6 +289,8 @@ impl Session {
         if e.code() == sqlstate::QUERY_CANCELED && self.io.has_left() {
             return Err(ExecError::lost("the client left"));
         }
+        let late = self.io.take_late() && e.code() == sqlstate::QUERY_CANCELED;
+        let e = if late { ExecError::late() } else { e };
         let e = match self.io.take_deadlocked() && e.code() == sqlstate::QUERY_CANCELED {
             true => ExecError::Sql(Box::new(
                 wire::ErrorFields::error(sqlstate::T_R_DEADLOCK_DETECTED, "deadlock detected")

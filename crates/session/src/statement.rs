@@ -14,7 +14,6 @@ mod utility;
 pub use run::Tried;
 
 use std::sync::Arc;
-use std::time::Instant;
 use wire::sqlstate;
 
 use exec::{Bound, Compiled, ExecError, Forwarded};
@@ -36,7 +35,6 @@ impl Session {
             return Ok(Parsed::Planned(compiled));
         }
         let _reading = self.before_reading(sql).await?;
-        let begun = Instant::now();
         let mut statements = match sql::parse(sql, self.standard_conforming_strings()) {
             Ok(statements) => statements,
             Err(e) => return Err(Box::pin(self.syntax_error(sql, e)).await),
@@ -49,7 +47,7 @@ impl Session {
         }
         let Some(statement) = statements.pop().map(Arc::new) else { return Ok(Parsed::Empty) };
         let lasts = self.decide(&statement, types)?.lasts();
-        self.unless_late(begun).await?;
+        self.keep_time().await?;
         if !lasts {
             return Ok(Parsed::Tree(statement));
         }

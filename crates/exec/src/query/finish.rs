@@ -173,6 +173,7 @@ impl<C: Client> Work<'_, C> {
         Answers { whole, keep, columns, rows }: Answers<'_>,
         lane: Option<&mut Lane>,
     ) -> Result<String> {
+        self.keep_time().await?;
         let bound = described.parameters(request);
         let children = rows.into_iter().zip(columns).enumerate().map(|(n, (rows, c))| {
             let source = match rows {

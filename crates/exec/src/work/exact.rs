@@ -88,10 +88,9 @@ const MADE_OF: &str = "WITH RECURSIVE made (oid) AS ( \
            AND a.attrelid OPERATOR(pg_catalog.=) p.typrelid AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped \
          UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid OPERATOR(pg_catalog.=) p.oid \
        ) u (oid)) \
-     SELECT CASE WHEN p.oid OPERATOR(pg_catalog.<) 16384 AND p.typname OPERATOR(pg_catalog.<>) 'char' \
+     SELECT p.typcategory OPERATOR(pg_catalog.=) 'A' AND p.typelem OPERATOR(pg_catalog.<>) 0, CASE WHEN p.oid OPERATOR(pg_catalog.<) 16384 AND p.typname OPERATOR(pg_catalog.<>) 'char' \
             THEN pg_catalog.replace(pg_catalog.format_type(p.oid, NULL), '\"', '') ELSE pg_catalog.format_type(p.oid, NULL) END FROM made LEFT JOIN pg_catalog.pg_type p ON p.oid OPERATOR(pg_catalog.=) made.oid \
-      WHERE p.oid IS NULL OR NOT (p.typtype OPERATOR(pg_catalog.=) ANY (ARRAY['d', 'c', 'r', 'e']::pg_catalog.\"char\"[]) \
-            OR p.typcategory OPERATOR(pg_catalog.=) 'A' AND p.typelem OPERATOR(pg_catalog.<>) 0)";
+      WHERE p.oid IS NULL OR NOT p.typtype OPERATOR(pg_catalog.=) ANY (ARRAY['d', 'c', 'r', 'e']::pg_catalog.\"char\"[])";
 /// Off, an array's NULL is read as a string.
 const ARRAY_NULLS: &str = "array_nulls";
 
@@ -107,10 +106,14 @@ impl<C: Client> Work<'_, C> {
 
     /// The same, where home can be asked what types of users' own are made of.
     pub async fn travel_made_of(&mut self, types: Vec<&str>) -> Result<()> {
-        if self.loses_nulls() {
-            return self.travel_whole(types);
+        if self.travel_whole(types.iter().copied()).is_ok() {
+            return Ok(());
         }
-        self.made_of_the_same(types).await
+        let (arrays, others) = self.made_of(&types).await?;
+        match arrays.first().filter(|_| self.loses_nulls()) {
+            Some(array) => Err(refused(ARRAY_NULLS, array)),
+            None => self.read_the_same(others.iter().map(String::as_str)),
+        }
     }
 
     /// How values of these types travel in arrays: what would not arrive as text goes in binary.
@@ -131,11 +134,20 @@ impl<C: Client> Work<'_, C> {
         if self.read_the_same(types.iter().copied()).is_ok() {
             return Ok(());
         }
+        let (_, others) = self.made_of(&types).await?;
+        self.read_the_same(others.iter().map(String::as_str))
+    }
+
+    /// The types that these are made of, themselves among them: arrays, and what has no types inside. One that is not found has no name.
+    async fn made_of(&mut self, types: &[&str]) -> Result<(Vec<String>, Vec<String>)> {
         let names = types.iter().map(|t| catalog::quote_literal(without_collation(t))).collect::<Vec<_>>().join(", ");
         let rows = self.ask_home(&MADE_OF.replace("{}", &format!("ARRAY[{names}]"))).await?;
-        // A type that is not found has no name.
-        let made_of: Vec<String> = rows.into_iter().flatten().map(Option::unwrap_or_default).collect();
-        self.read_the_same(made_of.iter().map(String::as_str))
+        let (mut arrays, mut others) = (vec![], vec![]);
+        for row in rows {
+            let of = if row.first().and_then(Option::as_deref) == Some("t") { &mut arrays } else { &mut others };
+            of.push(row.into_iter().nth(1).flatten().unwrap_or_default());
+        }
+        Ok((arrays, others))
     }
 
     /// Their text is read as it was written, but for NULL inside of it.

@@ -2,6 +2,7 @@
 //! whatever consumes: the executor's code is made once for each type of client.
 
 use std::pin::Pin;
+use std::time::Instant;
 
 use bytes::BytesMut;
 use pool::CancelKey;
@@ -31,6 +32,8 @@ trait Asker<'c>: Send {
     fn waiting(&self) -> usize;
     fn flush(&mut self) -> Boxed<'_, Result<()>>;
     fn waits(&mut self);
+    fn unlimited_since(&self) -> Option<Instant>;
+    fn end_at(&mut self, end: Option<Instant>);
     fn started(&mut self, key: CancelKey);
     fn cancelled(&mut self) -> Boxed<'c, ()>;
 }
@@ -50,6 +53,14 @@ impl<'c, C: Client + 'c> Asker<'c> for C {
 
     fn waits(&mut self) {
         Client::waits(self);
+    }
+
+    fn unlimited_since(&self) -> Option<Instant> {
+        Client::unlimited_since(self)
+    }
+
+    fn end_at(&mut self, end: Option<Instant>) {
+        Client::end_at(self, end);
     }
 
     fn started(&mut self, key: CancelKey) {
@@ -164,6 +175,14 @@ impl<'c> Client for Capture<'c> {
 
     fn waits(&mut self) {
         self.client.waits();
+    }
+
+    fn unlimited_since(&self) -> Option<Instant> {
+        self.client.unlimited_since()
+    }
+
+    fn end_at(&mut self, end: Option<Instant>) {
+        self.client.end_at(end);
     }
 
     fn started(&mut self, key: CancelKey) {

@@ -232,11 +232,13 @@ impl<C: Client> Work<'_, C> {
         self.uses = source.plan.whole().sequences.clone();
         let mut waiting = WaitingRows(KeptRows::new(self.memory));
         self.read_into(source, request, Rows::Kept(&mut waiting)).await?;
+        self.keep_time().await?;
         Ok(waiting)
     }
 
     /// Runs a read in the transaction there is; its rows go to the consumer.
     pub async fn read_into<'a>(&'a mut self, source: &Compiled, request: &Request<'_>, rows: Rows<'a>) -> Result<()> {
+        self.keep_time().await?;
         let is_pinned = self.pin.is_held();
         let mut capture = Capture::within(self.transaction.is_active(), rows, self.client).of_session(is_pinned);
         let mut reader = caught!(self, &mut capture);
@@ -246,6 +248,7 @@ impl<C: Client> Work<'_, C> {
 
     /// As [`read_into`](Self::read_into), of a write that returns rows: all of it in one transaction.
     pub async fn write_into<'a>(&'a mut self, write: &Compiled, request: &Request<'_>, rows: Rows<'a>) -> Result<()> {
+        self.keep_time().await?;
         let is_pinned = self.pin.is_held();
         // Its connections are the transaction's, and stay so: a cancel reaches them.
         let mut capture = Capture::within(true, rows, self.client).of_session(is_pinned);

@@ -1,10 +1,11 @@
 //! What a session says of its statement, and hears of cancels: which connections it runs on, that it is over, that somebody cancels it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pool::CancelKey;
 
-use super::{Attempts, Session, Settled, State};
+use super::{Attempts, Session, Settled, State, Time};
 use crate::activity::Shown;
 use crate::shared_tcp::Watched;
 
@@ -18,9 +19,43 @@ impl CancelHandle {
     /// A statement begins. From here on a cancel is remembered, even while nothing runs on a node: see
     /// [`is_cancelled`](Self::is_cancelled).
     pub fn begin(&self) {
+        self.begin_again();
+        self.begin_time();
+    }
+
+    /// The same statement anew: its time goes on.
+    pub fn begin_again(&self) {
         let mut state = self.session.state.lock();
         (state.active, state.cancelled, state.deadlocked) = (true, false, false);
         state.left_looks = Attempts::default();
+    }
+
+    /// The time of a statement counts from now.
+    pub fn begin_time(&self) {
+        self.session.state.lock().time = Time { begun: Some(Instant::now()), ..Time::default() };
+    }
+
+    /// Since when the statement runs, where it is not known yet when its time is over.
+    pub fn unlimited_since(&self) -> Option<Instant> {
+        let state = self.session.state.lock();
+        if state.time.limited { None } else { state.time.begun }
+    }
+
+    /// What runs is cancelled then, if it is the statement that runs now; `None`: it has no limit.
+    pub fn end_at(&self, end: Option<Instant>) {
+        let begun = {
+            let mut state = self.session.state.lock();
+            state.time.limited = true;
+            state.time.begun
+        };
+        if let (Some(begun), Some(end)) = (begun, end) {
+            tokio::spawn(self.session.clone().cancel_at(begun, end));
+        }
+    }
+
+    /// Whether the statement was cancelled because its time was over; asking forgets it.
+    pub fn take_late(&self) -> bool {
+        std::mem::take(&mut self.session.state.lock().time.over)
     }
 
     /// The statement goes on after it gave connections back, and waits in the router: a cancel can meet it there.
@@ -31,6 +66,7 @@ impl CancelHandle {
     /// The session waits for its client: if nothing is left on nodes, a cancel has nothing to meet.
     pub fn idle(&self) {
         let mut state = self.session.state.lock();
+        state.time = Time::default();
         if state.keys.is_empty() {
             (state.active, state.cancelled) = (false, false);
         }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use catalog::Volatility;
 use exec::{Bound, ExecError, Forwarded};
@@ -88,7 +87,7 @@ impl Session {
             Ok(program) => program,
             Err(why) => return Err(unless_known(refusal, why)),
         };
-        let refusal = self.may_run(sees_once, refusal)?;
+        let refusal = self.may_run(sees_once, refusal).await?;
         self.nesting += 1;
         let done = Box::pin(self.run_program(program, call, bound, refusal)).await;
         self.nesting -= 1;
@@ -96,7 +95,7 @@ impl Session {
     }
 
     /// In a transaction, which begins if there is none; the refusal, if not. `sees_once`: all that it reads is to be of one moment.
-    pub(super) fn may_run(&mut self, sees_once: bool, refusal: ExecError) -> Result<ExecError> {
+    pub(super) async fn may_run(&mut self, sees_once: bool, refusal: ExecError) -> Result<ExecError> {
         if self.nesting >= DEPTH_MAX {
             return Err(ExecError::sql(sqlstate::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
                 .hint("Functions that run over several nodes call each other too deep."));
@@ -104,7 +103,7 @@ impl Session {
         let begin = if sees_once { "BEGIN ISOLATION LEVEL REPEATABLE READ" } else { "BEGIN" };
         match self.transaction.is_active() {
             false => self.transaction.begin(begin, false),
-            true if sees_once && !self.reads_repeatably() => {
+            true if sees_once && !self.work().manner().await?.repeatable => {
                 return Err(unless_known(refusal, "is not VOLATILE, and its transaction is READ COMMITTED"));
             }
             true => {}
@@ -119,7 +118,6 @@ impl Session {
         bound: Option<&Bound>,
         refusal: ExecError,
     ) -> Result<Forwarded> {
-        let limits = self.work().limits_beside(Instant::now()).await?;
         let signature = match &call {
             None => Signature { parameters: vec![], returns: Returns::Nothing, set: false, strict: false },
             Some(call) => match self.signature(call.routine.oid).await? {
@@ -164,7 +162,7 @@ impl Session {
             Ok(first) => first,
             Err(why) => return Err(unless_known(refusal, why)),
         };
-        let mut running = self.running(&program, first, gives, limits);
+        let mut running = self.running(&program, first, gives);
         let values = match &call {
             Some(call) => match self.arguments(&call.arguments, &signature, &program, bound).await? {
                 Some(values) => values,
@@ -255,7 +253,6 @@ impl Session {
         program: &'p Program,
         (first, expressions): Beginning,
         gives: Gives,
-        limits: exec::Limits,
     ) -> Running<'p> {
         Running {
             program,
@@ -268,7 +265,6 @@ impl Session {
             fields: Default::default(),
             row_types: Default::default(),
             casts: Default::default(),
-            limits,
             path: self.search_path.clone(),
             temporary: self.temporary.clone(),
             queries: Default::default(),
@@ -276,17 +272,8 @@ impl Session {
             given: vec![],
             given_bytes: 0,
             taken: self.memory.nothing(),
+            holds: self.memory.nothing(),
         }
-    }
-
-    /// The transaction was begun so that all statements see what is there at one moment.
-    fn reads_repeatably(&self) -> bool {
-        let said: Vec<String> = std::iter::once(self.transaction.last_begin())
-            .chain(self.transaction.manners())
-            .map(str::to_ascii_lowercase)
-            .collect();
-        let is = |words: &[&str]| said.iter().any(|s| words.iter().any(|w| s.contains(w)));
-        is(&["repeatable read", "serializable"]) && !is(&["committed"])
     }
 
     /// What it is given, as values of the arguments' types; `None`: one is compared by a collation of its own.

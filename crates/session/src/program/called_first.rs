@@ -42,7 +42,7 @@ impl Session {
             Ok(sees_once) => sees_once,
             Err(why) => return Err(unless_known(refusal, why)),
         };
-        let refusal = self.may_run(sees_once, refusal)?;
+        let refusal = self.may_run(sees_once, refusal).await?;
         self.nesting += 1;
         let done = Box::pin(self.over_rows(statement, &items, sql, bound, refusal)).await;
         self.nesting -= 1;

@@ -1,8 +1,6 @@
 //! `SELECT f(x), … FROM t`: the query's rows are found first, without what the calls return; then each program runs for each of them, as
 //! PostgreSQL calls functions among what is selected once the row is there. It does not know which queries that is right for (`plan::programs`).
 
-use std::time::Instant;
-
 use bytes::Bytes;
 use catalog::Volatility;
 use catalog::code::Routine;
@@ -62,7 +60,7 @@ impl Session {
                 Err(why) => return Err(unless_known(refusal, why)),
             }
         }
-        let refusal = self.may_run(sees_once, refusal)?;
+        let refusal = self.may_run(sees_once, refusal).await?;
         self.nesting += 1;
         let done = Box::pin(self.each_row(select, &calls, programs, (sql, bound), refusal)).await;
         self.nesting -= 1;
@@ -102,13 +100,12 @@ impl Session {
                 Ok(gives) => gives,
                 Err(why) => return Err(unless_known(refusal, why)),
             };
-            let limits = self.work().limits_beside(Instant::now()).await?;
             let first = match self.begins(program, &signature).await? {
                 Ok(first) => first,
                 Err(why) => return Err(unless_known(refusal, why)),
             };
             let (place, arguments) = (places[call.at], call.given.len());
-            let running = self.running(program, first, gives, limits);
+            let running = self.running(program, first, gives);
             ready.push(Ready { place, arguments, running, signature });
         }
         // No name of the query's own can mean them.
@@ -166,8 +163,7 @@ impl Session {
         let mut rows = vec![row];
         for r in ready {
             let values = arguments.by_ref().take(r.arguments).collect();
-            r.running.limits.check()?;
-            self.unless_cancelled()?;
+            self.keep_time().await?;
             self.run_once(&mut r.running, &r.signature, values).await?;
             let given = r.running.taken_out();
             let with = |row: &Vec<Text>, value: &Vec<Text>| {

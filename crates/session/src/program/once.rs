@@ -22,7 +22,7 @@ impl Session {
         refusal: ExecError,
     ) -> Result<Forwarded> {
         // All of it is one transaction.
-        let refusal = self.may_run(sees_once, refusal)?;
+        let refusal = self.may_run(sees_once, refusal).await?;
         let mut statement = statement.clone();
         match &mut statement {
             NodeEnum::SelectStmt(s) if !s.from_clause.is_empty() => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use exec::ExecError;
 use sql::NodeEnum;
 use sql::ast::{self, Node};
@@ -19,6 +20,17 @@ use crate::session::{Result, Session};
 pub type Columns = Vec<(String, Value)>;
 
 impl Held {
+    /// How much its values take.
+    pub fn bytes(&self) -> usize {
+        let of = |text: &Text| text.as_ref().map_or(0, Bytes::len);
+        match self {
+            Held::Value { text, .. } => of(text),
+            Held::Any(value) => of(&value.text),
+            Held::Record(columns) => columns.iter().flatten().map(|(_, value)| of(&value.text)).sum(),
+            Held::Row(_, values) => values.iter().flatten().map(of).sum(),
+        }
+    }
+
     /// Its columns, if it is a row; an unassigned record has none.
     pub fn columns(&self) -> Option<Columns> {
         match self {

@@ -239,8 +239,7 @@ impl Session {
         let program = running.program;
         for step in &program.block.steps {
             let Step::Run { statement, .. } = step else { continue };
-            running.limits.check()?;
-            self.unless_cancelled()?;
+            self.keep_time().await?;
             last = Some(self.run_query(running, statement).await?);
         }
         let Some(mut rows) = last.filter(|_| !running.gives.columns.is_empty()) else { return Ok(()) };

@@ -26,6 +26,11 @@ impl Running<'_> {
         }
     }
 
+    /// What its variables hold now is memory of the session's.
+    pub(super) fn count_held(&mut self) -> Result<()> {
+        self.holds.grow_to(self.held.iter().map(Held::bytes).sum())
+    }
+
     /// What it has given so far.
     pub(super) fn taken_out(&mut self) -> Vec<Vec<Text>> {
         self.given_bytes = 0;

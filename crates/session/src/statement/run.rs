@@ -84,11 +84,11 @@ impl Session {
             if self.copies_met_apart(&e, &mut retry, again.as_ref().unwrap_or(compiled)) {
                 self.finish_implicit(true).await?;
                 self.work().rest(None, retry.pause_for_copies()).await?;
-                self.io.begin();
+                self.io.begin_again();
             } else if tries < AGAIN_MAX && self.lost_deadlock(&e, &retry) {
                 tries += 1;
                 self.finish_implicit(true).await?;
-                self.io.begin();
+                self.io.begin_again();
             } else if let Err(e) = Box::pin(self.begin_anew(e, &mut retry, Written { sql, bound: request.bound })).await
             {
                 break Err(e);
