@@ -341,14 +341,14 @@ impl ValuesList<'_> {
             if let Some(sequence) = &c.sequence {
                 self.overriding |= c.identity == b'a';
                 let next = format!("pg_catalog.nextval({}::pg_catalog.regclass)", catalog::quote_literal(sequence));
-                return Ok(self.evaluated(value, next.into(), is_key));
+                return Ok(self.evaluated(value, next.into(), column, is_key));
             }
             match &c.default {
                 Some(default) if is_key => {
                     let parsed = parse_expression(default);
                     let text =
                         parsed.map_or_else(|| Ok(default.as_str().into()), |e| expression(&e, &self.cx.views))?;
-                    return Ok(self.evaluated(value, text, true));
+                    return Ok(self.evaluated(value, text, column, true));
                 }
                 Some(default) if several && reads_clock(c) => {
                     if let Some(expression) = parse_expression(default) {
@@ -363,7 +363,7 @@ impl ValuesList<'_> {
         if calls_sequence(value) {
             self.refuse_with(value)?;
             let text = expression(value, &self.cx.views)?;
-            return Ok(self.evaluated(value, text, is_key));
+            return Ok(self.evaluated(value, text, column, is_key));
         }
         if self.with.is_none() && self.needs_home(value) {
             if self.parts.contains(&column) {
@@ -372,7 +372,7 @@ impl ValuesList<'_> {
             // Of the column's type, which PostgreSQL would give it: a number of another kind is no constant of it.
             let typed = rewrite::cast(value, &catalog::without_modifier(&c.type_name))?;
             let text = expression(&typed, &self.cx.views)?;
-            return Ok(self.evaluated(value, text, is_key));
+            return Ok(self.evaluated(value, text, column, is_key));
         }
         if several && !is_key && rewrite::reads_now(value) {
             self.changed = true;
@@ -395,7 +395,7 @@ impl ValuesList<'_> {
             None => {
                 self.refuse_with(value)?;
                 let text = expression(&rewrite::cast(value, &c.type_name)?, &self.cx.views)?;
-                Ok(self.evaluated(value, text, true))
+                Ok(self.evaluated(value, text, column, true))
             }
         }
     }
@@ -422,9 +422,9 @@ impl ValuesList<'_> {
         needs::find(value, self.cx, |n| n.home).is_some() || relations::of_node(value).iter().any(on_home)
     }
 
-    fn evaluated(&mut self, value: &mut Node, expression: Text, is_key: bool) -> Option<KeyExpr> {
+    fn evaluated(&mut self, value: &mut Node, expression: Text, column: usize, is_key: bool) -> Option<KeyExpr> {
         let n = self.evaluate.len();
-        self.evaluate.push(Evaluation { expression });
+        self.evaluate.push(Evaluation { expression, column });
         *value = text::evaluated(n);
         self.changed = true;
         is_key.then_some(KeyExpr::Evaluated(n))

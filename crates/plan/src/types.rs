@@ -232,6 +232,8 @@ pub struct ShareLiteral {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     pub expression: Text,
+    /// The column it is for (index into the relation's columns).
+    pub column: usize,
 }
 
 /// What an INSERT writes, and how it gets there.

@@ -40,6 +40,8 @@ pub struct Program {
     pub gives_last: bool,
     /// What fails as STRICT is told with the values of parameters.
     pub tells_parameters: bool,
+    /// Some of its strings are others without standard_conforming_strings.
+    pub has_backslash: bool,
     conflict: Conflict,
     /// It runs text that is put together.
     dynamic: bool,
@@ -187,9 +189,7 @@ impl Program {
 
     /// SQL statements, one after the other.
     fn sql(&mut self, source: &str) -> Result<(), Unread> {
-        if has_backslash(source) {
-            return Err("has a string with a backslash, which is another one without standard_conforming_strings");
-        }
+        self.has_backslash = has_backslash(source);
         let scope = self.scope_of_sql();
         for range in crate::split::split_statements(source, true).map_err(|_| "can't be read")? {
             self.runs_in_sql(Expression::of(&source[range], &scope)?);

@@ -26,7 +26,7 @@ impl<C: Client> Work<'_, C> {
         let cast = cast.map(|name| format!("::pg_catalog.{name}")).unwrap_or_default();
         let behind = format!("{cast})::{}", c.type_name);
         let expression = Text::all([Text::from("("), Text::from(Piece::Param(n)), Text::from(behind)]);
-        let values = self.evaluate(&[Evaluation { expression }], bound).await?;
+        let values = self.evaluate(&[Evaluation { expression, column }], bound).await?;
         match values.into_iter().next().flatten() {
             Some(text) => match from_text(c.type_oid, &text) {
                 Value::Known(v) => Ok(v),

@@ -34,7 +34,8 @@ impl<C: Client> Work<'_, C> {
         };
         let bound = described.parameters(request);
         if !insert.evaluate.is_empty() {
-            self.travel_made_of(insert.relation.columns.iter().map(|c| c.type_name.as_str()).collect()).await?;
+            let types = insert.evaluate.iter().map(|e| insert.relation.columns[e.column].type_name.as_str());
+            self.travel_made_of(types.collect()).await?;
         }
         let evaluated = self.evaluate(&insert.evaluate, &bound).await?;
         let d =

@@ -101,8 +101,15 @@ impl Session {
         self.run_with(running, &e.tree, &e.text, values).await
     }
 
-    /// Names mean what they meant when it began.
+    /// Names mean what they meant when it began, and strings what they were read as.
     pub(super) async fn of_its_path(&mut self, running: &Running<'_>) -> Result<()> {
+        if running.program.has_backslash && !self.standard_conforming_strings() {
+            return Err(ExecError::sql(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "a function that runs over several nodes and has strings with backslashes needs standard_conforming_strings",
+            )
+            .hint("SET standard_conforming_strings = on, or write E'…' where backslashes are escapes."));
+        }
         self.settle_path().await?;
         if *self.search_path != *running.path || self.temporary != running.temporary {
             return Err(ExecError::sql(

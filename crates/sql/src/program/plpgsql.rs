@@ -15,9 +15,7 @@ use super::{
 
 impl Program {
     pub(super) fn plpgsql(&mut self, source: &str) -> Read<()> {
-        if has_backslash(source) {
-            return Err("has a string with a backslash, which is another one without standard_conforming_strings");
-        }
+        self.has_backslash = has_backslash(source);
         let mut outermost = Scope::default().labelled(self.name.as_deref());
         for (at, parameter) in self.variables.iter().enumerate() {
             outermost = outermost.with(&format!("${}", at + 1), at);
