@@ -174,7 +174,9 @@ DECLARE
     name text;
     -- Of a half; the expression names the table that is split so, which will be another.
     made_for text := coalesce((SELECT h.inhparent::oid::text FROM pg_inherits h WHERE h.inhrelid = fresh::regclass), facts ->> 'parent');
-    bound text := coalesce(pg_get_partition_constraintdef(fresh::regclass), facts ->> 'check');
+    -- A half's, with that of the partition by time whose shard is split.
+    half text := pg_get_partition_constraintdef(fresh::regclass);
+    bound text := CASE WHEN half IS NULL THEN facts ->> 'check' ELSE concat_ws(' AND ', half, pg_get_partition_constraintdef(parent)) END;
 BEGIN
     FOR item IN
         SELECT i.indexrelid, c.relname, i.indisunique, o.conname, pg_get_constraintdef(o.oid) AS definition, pg_get_indexdef(i.indexrelid) AS made,

@@ -151,8 +151,9 @@ impl<C: Client> Work<'_, C> {
     async fn plan_move(&mut self, group: i32, shard: i32, from: NodeId, to: NodeId) -> Result<Move> {
         let snapshot = self.epoch.snapshot.clone();
         let tag = format!("{:016x}", rand::random::<u64>());
-        let mut of = Move { group, shard, from, to, halves: None, tables: vec![], tag, snapshot: snapshot.clone() };
-        let members = self.in_order(group_of(&snapshot, group)).await?;
+        let (members, wholes) = self.in_order(group_of(&snapshot, group)).await?;
+        let mut of =
+            Move { group, shard, from, to, halves: None, tables: vec![], wholes, tag, snapshot: snapshot.clone() };
         let mut source = self.herd.admin(&snapshot, from).await?;
         for (at, relation) in members.into_iter().enumerate() {
             of.tables.push(table(&mut source, relation, &of, at).await?);
@@ -160,20 +161,21 @@ impl<C: Client> Work<'_, C> {
         Ok(of)
     }
 
-    /// Tables after those that their foreign keys refer to.
-    async fn in_order(&mut self, members: Vec<Arc<Relation>>) -> Result<Vec<Arc<Relation>>> {
+    /// Tables after those that their foreign keys refer to; apart from them those that are partitioned by time, whose partitions have
+    /// the rows.
+    async fn in_order(&mut self, members: Vec<Arc<Relation>>) -> Result<(Vec<Arc<Relation>>, Vec<Arc<Relation>>)> {
         let snapshot = self.epoch.snapshot.clone();
+        if let Some(r) = members.iter().find(|r| r.refers_to_itself) {
+            return Err(unsupported(r, "has a foreign key to itself")
+                .hint("Drop the foreign key, and add it again afterwards."));
+        }
+        let is_whole = |r: &Arc<Relation>| r.distribution().is_some_and(|d| d.is_partitioned());
+        let (wholes, members): (Vec<_>, Vec<_>) = members.into_iter().partition(is_whole);
         let mut waiting = Vec::new();
         for r in members {
-            let d = r.distribution();
-            if d.is_some_and(|d| d.is_partitioned() || d.is_part) {
-                return Err(unsupported(&r, "is partitioned by its owner, by time perhaps"));
-            }
-            if r.refers_to_itself {
-                return Err(unsupported(&r, "has a foreign key to itself")
-                    .hint("Drop the foreign key, and add it again afterwards."));
-            }
-            let referenced: HashSet<u32> = self.referenced(&r, &snapshot).await?.iter().map(|r| r.oid).collect();
+            let mut referenced: HashSet<u32> = self.referenced(&r, &snapshot).await?.iter().map(|r| r.oid).collect();
+            // Of the whole's constraint its partitions have one each, which refers to all partitions of the other.
+            referenced.remove(&r.oid);
             waiting.push((r, referenced));
         }
         let mut ordered: Vec<Arc<Relation>> = Vec::new();
@@ -185,7 +187,7 @@ impl<C: Client> Work<'_, C> {
             };
             ordered.push(waiting.remove(at).0);
         }
-        Ok(ordered)
+        Ok((ordered, wholes))
     }
 
     /// Whether the client owns all tables of a group, each by its object id.
@@ -248,7 +250,9 @@ fn unsupported(table: &Relation, why: &str) -> ExecError {
 async fn prepare(herd: &crate::router::herd::Herd, of: &Move) -> Result<()> {
     let mut source = herd.admin(&of.snapshot, of.from).await?;
     let parts: Vec<String> = of.tables.iter().map(|t| format!("ONLY {}", t.part_name(of.shard))).collect();
-    source.simple(&format!("CREATE PUBLICATION {} FOR TABLE {}", of.publication(), parts.join(", "))).await?;
+    // A table that is partitioned by time may have no partitions yet.
+    let of_tables = if parts.is_empty() { String::new() } else { format!(" FOR TABLE {}", parts.join(", ")) };
+    source.simple(&format!("CREATE PUBLICATION {}{of_tables}", of.publication())).await?;
     let mut copy = herd.admin(&of.snapshot, of.to).await?;
     for t in &of.tables {
         let pieces = of.pieces(t);

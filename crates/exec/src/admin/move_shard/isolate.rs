@@ -160,7 +160,7 @@ impl<C: Client> Work<'_, C> {
     /// The shard's part of every table, and its key's column.
     fn tables_of(&self, tenant: &Tenant, group: &Colocation) -> Vec<(String, String)> {
         let of = |t: &Arc<Relation>| {
-            let d = t.distribution()?;
+            let d = t.distribution().filter(|d| !d.is_partitioned())?;
             let column = &t.columns.get(*d.key.first()?)?.name;
             let part = qualified("herd_shards", &format!("{}_{}", d.prefix, tenant.shard.number));
             Some((part, quote_ident(column)))

@@ -140,19 +140,16 @@ pub async fn undo_orphans(home: &mut Conn, herd: &Herd) -> Result<()> {
 async fn undo(home: &mut Conn, herd: &Herd, snapshot: &Snapshot, id: i64) -> Result<()> {
     let claim = format!(
         "BEGIN; SET LOCAL lock_timeout = '1s'; SELECT arguments ->> 'from', arguments ->> 'to', arguments ->> 'name', c.copy \
-         FROM herd.job, jsonb_array_elements_text(arguments -> 'copies') AS c (copy) WHERE id = {id} AND state = 'running' FOR UPDATE OF job SKIP LOCKED"
+         FROM herd.job LEFT JOIN LATERAL jsonb_array_elements_text(arguments -> 'copies') AS c (copy) ON true WHERE id = {id} AND state = 'running' FOR UPDATE OF job SKIP LOCKED"
     );
     let undone = async {
         let rows = home.simple(&claim).await?;
-        let mut copies = Vec::new();
-        for row in &rows {
-            let [Some(from), Some(to), Some(name), Some(copy)] = &row[..] else { continue };
-            copies.push((from.parse().unwrap_or(0), to.parse().unwrap_or(0), name, copy));
-        }
-        let Some(&(from, to, name, _)) = copies.first() else { return Ok(()) };
-        if snapshot.node(to).is_some() {
+        let Some([Some(from), Some(to), Some(name), _]) = rows.first().map(|row| &row[..]) else { return Ok(()) };
+        let (from, to) = (from.parse().unwrap_or(0), to.parse().unwrap_or(0));
+        let copies = rows.iter().filter_map(|row| row.get(3)?.as_deref());
+        let drops: Vec<String> = copies.map(|copy| qualified("herd_shards", copy)).collect();
+        if snapshot.node(to).is_some() && !drops.is_empty() {
             let mut conn = herd.admin(snapshot, to).await?;
-            let drops: Vec<String> = copies.iter().map(|c| qualified("herd_shards", c.3)).collect();
             conn.simple(&format!("SET lock_timeout = '1s'; DROP TABLE IF EXISTS {}", drops.join(", "))).await?;
         }
         if snapshot.node(from).is_some() {

@@ -17,8 +17,10 @@ pub struct Move {
     pub to: NodeId,
     /// What becomes of it where it is split, which is on its node.
     pub halves: Option<Halves>,
-    /// Tables after those that their foreign keys refer to.
+    /// Those that have shards: tables after those that their foreign keys refer to.
     pub tables: Vec<Table>,
+    /// Those whose rows are in others of them: partitioned by time.
+    pub wholes: Vec<Arc<Relation>>,
     /// Chance, in all names that this move gives.
     pub tag: String,
     pub snapshot: Arc<Snapshot>,
@@ -106,7 +108,9 @@ impl Move {
 
     /// What `herd.jobs` calls it, and what it says it is about.
     pub fn about(&self) -> (&'static str, String) {
-        let names: Vec<&str> = self.tables.iter().map(|t| &*t.relation.name).collect();
+        let is_part = |r: &Relation| r.distribution().is_some_and(|d| d.is_part);
+        let relations = self.relations();
+        let names: Vec<&str> = relations.iter().filter(|r| !is_part(r)).map(|r| &*r.name).collect();
         let name = |node| self.snapshot.node(node).map_or_else(String::new, |n| n.name.clone());
         let shard = format!("shard {} of {}", self.shard, names.join(", "));
         match &self.halves {
@@ -129,21 +133,27 @@ impl Move {
 
     /// By home's object ids.
     pub fn oids(&self) -> Vec<Oid> {
-        self.tables.iter().map(|t| t.relation.oid).collect()
+        self.relations().iter().map(|r| r.oid).collect()
     }
 
     /// All tables of the group.
     pub fn relations(&self) -> Vec<Arc<Relation>> {
-        self.tables.iter().map(|t| t.relation.clone()).collect()
+        self.tables.iter().map(|t| &t.relation).chain(&self.wholes).cloned().collect()
+    }
+
+    /// The partitions, of those that are moved, of a table that is partitioned by time.
+    pub fn parts_of(&self, whole: &Relation) -> impl Iterator<Item = &Table> {
+        let prefixes = whole.distribution().and_then(|d| d.partitions.clone()).unwrap_or_default();
+        self.tables.iter().filter(move |t| prefixes.contains(&t.prefix))
     }
 
     /// The group is made of the same tables, of the same names, in the same places.
     pub fn is_still(&self, now: &Snapshot) -> Result<()> {
         let mut members = group_of(now, self.group);
-        let found = self.tables.iter().all(|t| {
+        let found = self.relations().iter().all(|was| {
+            let prefix = |r: &Relation| r.distribution().map(|d| d.prefix.clone());
             let same = |r: &Arc<Relation>| {
-                let prefix = r.distribution().is_some_and(|d| d.prefix == t.prefix);
-                (r.oid, &r.schema, &r.name) == (t.relation.oid, &t.relation.schema, &t.relation.name) && prefix
+                (r.oid, &r.schema, &r.name, prefix(r)) == (was.oid, &was.schema, &was.name, prefix(was))
             };
             members.iter().position(same).map(|at| members.swap_remove(at)).is_some()
         });

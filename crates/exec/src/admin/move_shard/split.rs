@@ -50,7 +50,10 @@ impl<C: Client> Work<'_, C> {
         if at.len() > 1 {
             return Ok(at);
         }
-        let Some(t) = of.tables.iter().find(|t| t.relation.oid == shard.table.oid) else { return Ok(at) };
+        // Of one that is partitioned by time, the partition with most rows tells.
+        let named = |t: &&super::plan::Table| t.relation.oid == shard.table.oid;
+        let most = || of.parts_of(&shard.table).max_by_key(|t| t.bytes);
+        let Some(t) = of.tables.iter().find(named).or_else(most) else { return Ok(at) };
         // To plan a query folds expressions of indexes.
         if at.is_empty() && !t.trusted {
             let message = format!(

@@ -54,8 +54,8 @@ impl<C: Client> Work<'_, C> {
 
     async fn switch_once(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
         let mut referenced: Vec<Arc<catalog::Relation>> = Vec::new();
-        for t in &of.tables {
-            for r in self.referenced(&t.relation, &of.snapshot).await? {
+        for table in of.relations() {
+            for r in self.referenced(&table, &of.snapshot).await? {
                 if !of.oids().contains(&r.oid) && !referenced.iter().any(|known| known.oid == r.oid) {
                     referenced.push(r);
                 }
