@@ -23,6 +23,7 @@ pub mod roles;
 pub mod row_queue;
 pub mod shared_literals;
 pub mod sizes;
+pub mod standbys;
 pub mod unfinished;
 pub mod usage;
 pub mod ways;

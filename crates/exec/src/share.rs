@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, Placement};
 use plan::LiteralKind;
-use pool::StatementKey;
+use pool::{NodeTarget, StatementKey};
 use share::{Alone, Many, Outcome, QueueKind, SharedQueue, SharedStatement};
 use sql::one_row::OneRow;
 
@@ -69,7 +69,11 @@ impl<C: Client> Work<'_, C> {
         if !free || !allowed || !same_types {
             return Ok(Way::Apart);
         }
-        let Some(queue) = self.shared_queue(node, share.writes)? else { return Ok(Way::Apart) };
+        let standby = match self.standbys.is_some() {
+            true => Box::pin(self.standby(node)).await,
+            false => None,
+        };
+        let Some(queue) = self.shared_queue(node, standby.as_deref(), share.writes)? else { return Ok(Way::Apart) };
         if let Some(alone) = queue.alone() {
             return Ok(Way::Ahead(alone));
         }
@@ -110,17 +114,30 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    fn shared_queue(&mut self, node: NodeId, writes: bool) -> Result<Option<Arc<SharedQueue>>> {
+    /// `standby`: in the node's place.
+    fn shared_queue(
+        &mut self,
+        node: NodeId,
+        standby: Option<&NodeTarget>,
+        writes: bool,
+    ) -> Result<Option<Arc<SharedQueue>>> {
         let (epoch, kind) = (self.epoch.snapshot.epoch, if writes { QueueKind::Write } else { QueueKind::Read });
         let Some(sharing) = &mut self.sharing else { return Ok(None) };
         let (login, settings) = (self.login, self.settings);
         let known = |(e, n, l): &&(i64, NodeId, Arc<SharedQueue>)| {
-            *e == epoch && *n == node && l.kind() == kind && l.is_for(login, settings)
+            let at = match standby {
+                None => l.target().standby_of.is_none(),
+                Some(standby) => l.target() == standby,
+            };
+            *e == epoch && *n == node && at && l.kind() == kind && l.is_for(login, settings)
         };
         if let Some((_, _, queue)) = sharing.queues.iter().find(known) {
             return Ok(Some(queue.clone()));
         }
-        let target = self.herd.target(&self.epoch.snapshot, node)?;
+        let target = match standby {
+            Some(standby) => standby.clone(),
+            None => self.herd.target(&self.epoch.snapshot, node)?,
+        };
         let queue = self.herd.shared.queue(&target, login, settings, kind);
         if sharing.queues.len() >= REMEMBERED_MAX {
             sharing.queues.clear();

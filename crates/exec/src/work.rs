@@ -27,6 +27,7 @@ pub mod schema_usage;
 pub mod sequences;
 pub mod shards;
 pub mod sharing;
+pub mod standby;
 mod time;
 
 use std::sync::Arc;
@@ -49,6 +50,7 @@ use crate::router::readers::Reading;
 use crate::work::pin::Pin;
 use crate::work::sequences::Sequences;
 use crate::work::sharing::Sharing;
+use crate::work::standby::FromStandbys;
 
 /// One statement at work: who runs it, in which transaction, for which client.
 pub struct Work<'w, C: Client> {
@@ -96,6 +98,8 @@ pub struct Work<'w, C: Client> {
     pub looks: Looks,
     /// It went to one node, whatever its plan has besides; known from when it is placed, also of what fails.
     pub on_one: bool,
+    /// `None`: nodes' primaries are asked.
+    pub standbys: Option<&'w mut FromStandbys>,
 }
 
 /// What PostgreSQL does not set any more where there have been temporary tables.
@@ -139,6 +143,7 @@ impl<'w, C: Client> Work<'w, C> {
             sets_fixed: false,
             looks: Looks::default(),
             on_one: false,
+            standbys: None,
         }
     }
 }
@@ -195,20 +200,28 @@ impl<C: Client> Work<'_, C> {
         {
             return Ok(lane);
         }
-        let target = self.herd.target(&self.epoch.snapshot, node)?;
+        let standby = match self.standbys.is_some() {
+            true => Box::pin(self.standby(node)).await,
+            false => None,
+        };
+        let primary = match &standby {
+            None => Some(self.herd.target(&self.epoch.snapshot, node)?),
+            Some(_) => None,
+        };
+        let Some(target) = standby.as_deref().or(primary.as_ref()) else { return Err(ExecError::internal("no node")) };
         let asker = match &self.sequences {
             Some(own) if node == self.epoch.snapshot.home => own.asker().cloned(),
             _ => None,
         };
         loop {
-            let mut conn = match self.herd.pools.try_get_for(&target, self.login, asker.as_ref()) {
+            let mut conn = match self.herd.pools.try_get_for(target, self.login, asker.as_ref()) {
                 Some(conn) => conn,
                 None => tokio::select! {
                     biased;
                     () = self.client.cancelled() => {
                         return Err(ExecError::cancelled());
                     }
-                    conn = Box::pin(self.herd.pools.get_for(&target, self.login, asker.as_ref())) => conn?,
+                    conn = Box::pin(self.herd.pools.get_for(target, self.login, asker.as_ref())) => conn?,
                 },
             };
             if self.fits(&mut conn) {

@@ -277,6 +277,7 @@ fn target(node: &NodeConfig) -> NodeTarget {
         tls,
         require_auth: node.require_auth,
         liveness: Liveness::NODE,
+        standby_of: None,
     }
 }
 

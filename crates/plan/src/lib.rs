@@ -68,6 +68,7 @@ pub mod sizes;
 pub mod special;
 pub mod splice;
 pub mod stand_ins;
+mod standby;
 pub mod steps;
 pub mod tableoid;
 pub mod text;
@@ -314,6 +315,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     plan.whole_mut().share = share::of(statement, &plan, cx);
     plan.whole_mut().plain = plain::of(statement, &plan, cx);
     plan.whole_mut().narrow = narrow::of(statement, &plan);
+    plan.whole_mut().by_standby = standby::of(expanded, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);
     if let Planned::Insert { share, .. } = &mut plan {
         *share = together.map(Box::new);

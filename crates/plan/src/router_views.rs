@@ -20,6 +20,7 @@ pub enum RouterView {
     /// PostgreSQL's view of a session's prepared statements: a node knows those of one of its connections.
     Prepared,
     Progress,
+    Replicas,
     Sessions,
     /// Statistics of tables over all nodes.
     StatTables,
@@ -42,7 +43,7 @@ pub enum Constraints {
 }
 
 impl RouterView {
-    const ALL: [RouterView; 16] = {
+    const ALL: [RouterView; 17] = {
         use RouterView::*;
         [
             Activity,
@@ -56,6 +57,7 @@ impl RouterView {
             Locks,
             Prepared,
             Progress,
+            Replicas,
             Sessions,
             StatTables,
             TableSizes,
@@ -78,6 +80,7 @@ impl RouterView {
             RouterView::Locks => "locks",
             RouterView::Prepared => "pg_prepared_statements",
             RouterView::Progress => "progress",
+            RouterView::Replicas => "replicas",
             RouterView::Sessions => "sessions",
             RouterView::StatTables => "stat_tables",
             RouterView::TableSizes => "table_sizes",
@@ -97,6 +100,7 @@ impl RouterView {
             RouterView::ColumnCopies
             | RouterView::Locks
             | RouterView::Progress
+            | RouterView::Replicas
             | RouterView::Sessions
             | RouterView::StatTables
             | RouterView::TableSizes

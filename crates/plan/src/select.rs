@@ -40,6 +40,7 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         share: None,
         plain: false,
         narrow: None,
+        by_standby: false,
         local: false,
         rules: false,
         apart_views: vec![],

@@ -133,6 +133,8 @@ pub struct Whole {
     pub plain: bool,
     /// The parameters between which it reads keys (see `narrow.rs`).
     pub narrow: Option<(usize, usize)>,
+    /// Standbys of its nodes answer it, too (see `standby.rs`).
+    pub by_standby: bool,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
     pub apart_views: Vec<String>,
     /// It reads the clock (see `moment.rs`).
@@ -532,6 +534,7 @@ impl Whole {
             share: None,
             plain: false,
             narrow: None,
+            by_standby: false,
             apart_views: vec![],
             clock: None,
             current_of: None,

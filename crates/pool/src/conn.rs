@@ -24,6 +24,7 @@ mod io;
 mod long;
 mod notifications;
 mod primary;
+mod standby;
 
 pub use long::LongMessages;
 use notifications::Notifications;
@@ -83,7 +84,7 @@ pub struct Conn {
     pub(crate) target: Arc<NodeTarget>,
     /// Which of the target's hosts it is: the target itself where there is just one.
     address: Arc<NodeTarget>,
-    /// It ends when another of the target's hosts has become the primary.
+    /// It ends when another of the target's hosts has become the primary, or the standby that it goes to is given up.
     link: Option<hosts::Link>,
     pub(crate) stream: NodeStream,
     rbuf: BytesMut,
@@ -172,6 +173,9 @@ impl Conn {
             stream.flush().await.map_err(failed)?;
             let mut conn = Conn::over(stream, target.clone());
             conn.log_in(login).await?;
+            if let Some(system) = target.standby_of {
+                conn.be_standby_of(system).await?;
+            }
             Ok(conn)
         };
         match tokio::time::timeout(timeout, logged_in).await {

@@ -99,6 +99,19 @@ impl PoolError {
         }
     }
 
+    /// The server, by its address, if it is known which one is meant.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            PoolError::Connect { node, .. }
+            | PoolError::Tls { node, .. }
+            | PoolError::Closed { node, .. }
+            | PoolError::Auth { node, .. }
+            | PoolError::Exhausted { node, .. }
+            | PoolError::Timeout { node, .. } => Some(node),
+            PoolError::Server(_) | PoolError::Wire(_) | PoolError::TooLong { .. } => None,
+        }
+    }
+
     /// Whether no statement has reached the node, so that the same may be tried again, there or elsewhere.
     pub fn is_before_statement(&self) -> bool {
         matches!(

@@ -2,8 +2,8 @@
 //!
 //! A host that hangs, or whose machine is gone, says nothing, and who waits for it waits long. So all hosts are tried
 //! almost at once, the one seen as primary last a little before the others; and when another has become the primary, the
-//! connections to the former one end: what waits there gets the error of a lost connection. Nodes of one host are not in
-//! here and pay nothing. It does not know what runs on the connections, and promotes nobody.
+//! connections to the former one end: what waits there gets the error of a lost connection. So do those to a standby that is given up.
+//! Nodes of one host are not in here and pay nothing. It does not know what runs on the connections, and promotes nobody.
 
 use std::collections::HashMap;
 use std::net::Shutdown;
@@ -44,7 +44,7 @@ pub(crate) struct View {
     changes: u64,
 }
 
-/// A connection that ends when another host of its node has become the primary.
+/// A connection that ends when another host of its node has become the primary, or its standby is given up.
 pub(crate) struct Link {
     target: Arc<NodeTarget>,
     number: u64,
@@ -79,10 +79,30 @@ pub(crate) fn answered(target: &Arc<NodeTarget>, view: &View, host: &Arc<NodeTar
             tracing::warn!(node = %target, %former, primary = %host, connections = ended.len(), "another host has become the primary: connections to the former one end");
         }
     }
-    node.numbers += 1;
-    let number = node.numbers;
-    node.links.insert(number, (host.clone(), socket));
-    Some(Link { target: target.clone(), number })
+    Some(node.link(target, host, socket))
+}
+
+/// A connection to a standby.
+pub(crate) fn link(standby: &Arc<NodeTarget>, socket: Socket) -> Link {
+    NODES.lock().entry((**standby).clone()).or_default().link(standby, standby, socket)
+}
+
+/// A standby says nothing any more: connections to it end, and what waits there gets the error of a lost connection. How many there were.
+pub fn give_up(standby: &NodeTarget) -> usize {
+    let mut nodes = NODES.lock();
+    let links = nodes.get_mut(standby).map(|node| std::mem::take(&mut node.links)).unwrap_or_default();
+    for (_, socket) in links.values() {
+        let _ = socket.shutdown(Shutdown::Both);
+    }
+    links.len()
+}
+
+impl Node {
+    fn link(&mut self, target: &Arc<NodeTarget>, host: &Arc<NodeTarget>, socket: Socket) -> Link {
+        self.numbers += 1;
+        self.links.insert(self.numbers, (host.clone(), socket));
+        Link { target: target.clone(), number: self.numbers }
+    }
 }
 
 /// Whom Patroni has called the leader just now.

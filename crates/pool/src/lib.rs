@@ -36,6 +36,7 @@ pub use at_login::{AtLogin, Defaults};
 pub use cancel::{CancelKey, cancel};
 pub use conn::{Asker, Conn, LongMessages, Progress, Remembers};
 pub use error::PoolError;
+pub use hosts::give_up;
 pub use keywords::{KeywordError, keywords};
 pub use liveness::Liveness;
 pub use node_pool::PoolStats;

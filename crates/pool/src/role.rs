@@ -90,6 +90,8 @@ type Found = (Instant, Arc<AtLogin>);
 
 struct Now {
     as_of: u64,
+    /// When it was first heard, whatever of it was the same before.
+    since: Instant,
     has_settings: bool,
     login: Arc<Login>,
 }
@@ -97,7 +99,7 @@ struct Now {
 impl Now {
     fn of(word: &RoleWord, secret: Secret) -> Now {
         let login = Arc::new(Login::new(&word.name, secret));
-        Now { as_of: word.as_of, has_settings: word.has_settings, login }
+        Now { as_of: word.as_of, since: Instant::now(), has_settings: word.has_settings, login }
     }
 }
 
@@ -136,7 +138,9 @@ impl Role {
             return;
         }
         let secret = secret.unwrap_or_else(|| now.login.secret.clone());
+        let known = (self.version() == RoleVersion::of(word)).then_some(now.since);
         *now = Now::of(word, secret);
+        now.since = known.unwrap_or(now.since);
         self.version.store(RoleVersion::of(word).0, Ordering::Relaxed);
     }
 
@@ -261,6 +265,11 @@ impl ClientLogin {
     /// The role's name when the client logged in.
     pub fn user(&self) -> &str {
         &self.user
+    }
+
+    /// Since when home says of the role what it says now, as far as is known here: it may have said so before.
+    pub fn since(&self) -> Instant {
+        self.role.now.lock().since
     }
 
     /// The role's object id on home, if home could be asked.

@@ -19,6 +19,8 @@ pub struct NodeTarget {
     pub tls: TlsMode,
     pub require_auth: RequireAuth,
     pub liveness: Liveness,
+    /// A standby: it must be of the cluster that has this system identifier, or nobody is connected. `None`: whoever is there will do.
+    pub standby_of: Option<u64>,
 }
 
 /// What is asked of TLS, as libpq's `sslmode`. Unix sockets never use TLS.
@@ -70,6 +72,7 @@ impl NodeTarget {
             tls: TlsMode::Disable,
             require_auth: RequireAuth::default(),
             liveness: Liveness::NODE,
+            standby_of: None,
         }
     }
 

@@ -13,7 +13,7 @@ pub const WAIT: &str = "herd.freshness_wait";
 pub const STRICT: &str = "strict";
 
 /// As the session has set them; `None`: it has set none.
-pub fn of(own: &RouterSettings) -> Option<Box<ColumnUse>> {
+pub fn of(own: &RouterSettings) -> Option<ColumnUse> {
     if [WAY, FRESHNESS, WAIT].iter().all(|name| own.set_to(name).is_none()) {
         return None;
     }
@@ -24,5 +24,5 @@ pub fn of(own: &RouterSettings) -> Option<Box<ColumnUse>> {
     };
     let stale_ms = idle::milliseconds(own.get(FRESHNESS));
     let wait_ms = idle::milliseconds(own.get(WAIT)).unwrap_or(0);
-    Some(Box::new(ColumnUse { way, stale_ms, wait_ms }))
+    Some(ColumnUse { way, stale_ms, wait_ms })
 }

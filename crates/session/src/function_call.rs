@@ -15,6 +15,7 @@ impl Session {
     /// Errors are reported here; only a lost client comes back as one.
     pub async fn function_call(&mut self, frame: &Frame) -> Result<()> {
         self.io.begin();
+        self.transaction.may_have_written = true;
         let mut called = self.call(frame).await;
         if called.is_ok() {
             called = self.finish_implicit(false).await;

@@ -110,7 +110,7 @@ impl Session {
             reading: self.reading.as_ref(),
             now,
             bulk: self.bulk,
-            columns: self.columns.as_deref().copied().unwrap_or_default(),
+            columns: self.reads.as_ref().and_then(|reads| reads.columns).unwrap_or_default(),
             moves: self.moves,
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, held, pin, &self.memory)
         };

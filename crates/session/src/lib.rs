@@ -40,6 +40,7 @@ mod portals;
 mod prepared;
 mod program;
 mod quiet;
+mod read_from;
 mod reading;
 mod router;
 mod router_settings;

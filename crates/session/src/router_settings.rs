@@ -10,6 +10,7 @@ use wire::sqlstate;
 
 use crate::column_use;
 use crate::idle;
+use crate::read_from;
 use crate::session::Result;
 use crate::set::Pending;
 
@@ -34,7 +35,7 @@ const SHUFFLE: &str = "herd.shuffle";
 const SEMIJOIN: &str = "herd.semijoin";
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 18] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 20] = [
     ("herd.two_phase", &[], "on"),
     ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
@@ -49,6 +50,8 @@ const ROUTER_SETTINGS: [(&str, &[&str], &str); 18] = [
     (column_use::WAY, &[], "auto"),
     (column_use::FRESHNESS, &[], column_use::STRICT),
     (column_use::WAIT, &[], "1s"),
+    (read_from::WAY, &[], read_from::PRIMARY),
+    (read_from::STALENESS, &[], "5s"),
     ("citus.shard_count", &["herd.shard_count"], ""),
     ("citus.shard_replication_factor", &[], "1"),
     (idle::IN_TRANSACTION, &[], "0"),
@@ -162,12 +165,13 @@ impl RouterSettings {
                 Ok(n) => n.to_string(),
                 Err(_) => return Err(invalid().hint(&format!("{name} is a number of rows, 0 or more."))),
             },
+            read_from::WAY => read_from::spelled(value)?,
             idle::IN_TRANSACTION | idle::SESSION => idle::spelled(name, value)?,
             column_use::WAY | BROADCAST | SHUFFLE | SEMIJOIN if value.eq_ignore_ascii_case("auto") => {
                 "auto".to_string()
             }
             column_use::FRESHNESS if value.eq_ignore_ascii_case(column_use::STRICT) => column_use::STRICT.to_string(),
-            column_use::FRESHNESS | column_use::WAIT => idle::spelled(name, value)?,
+            column_use::FRESHNESS | column_use::WAIT | read_from::STALENESS => idle::spelled(name, value)?,
             "herd.snapshot" if value.eq_ignore_ascii_case(SNAPSHOT) => SNAPSHOT.to_string(),
             _ => match value.to_ascii_lowercase().as_str() {
                 "on" | "true" | "yes" | "1" => "on".to_string(),

@@ -20,6 +20,7 @@ use crate::path::PathWord;
 use crate::pg_temp::PgTemp;
 use crate::portals::Portals;
 use crate::prepared::{Prepared, SqlPrepared};
+use crate::read_from::Reads;
 use crate::router::Router;
 use crate::router_settings::RouterSettings;
 use crate::set::Pending;
@@ -101,7 +102,7 @@ pub struct Session {
     pub sequences: exec::Sequences,
     pub bulk: Bulk,
     /// `None`: as they are unless they are set.
-    pub columns: Option<Box<exec::ColumnUse>>,
+    pub reads: Option<Box<Reads>>,
     pub moves: exec::Moves,
     /// More than one statement shares the implicit transaction.
     pub batch: bool,
@@ -126,7 +127,7 @@ impl Session {
             patience,
             now,
             bulk: self.bulk,
-            columns: self.columns.as_deref().copied().unwrap_or_default(),
+            columns: self.reads.as_ref().and_then(|reads| reads.columns).unwrap_or_default(),
             moves: self.moves,
             ..Work::plain(&self.router.herd, &self.epoch, who, transaction, client, pin, &self.memory)
         }

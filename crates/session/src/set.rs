@@ -12,7 +12,6 @@ use txn::Cuts;
 use wire::backend::{self, Field};
 
 use crate::activity::Pins;
-use crate::column_use;
 use crate::idle::Idle;
 use crate::named_roles;
 use crate::router_settings::RouterSettings;
@@ -59,8 +58,8 @@ impl Session {
             in_flight_rows: number("herd.in_flight_rows"),
             session: self.bulk.session,
         };
-        self.columns = column_use::of(&self.own);
         self.moves = self.own.moves();
+        self.refresh_reads();
     }
 
     /// SET and RESET, and SET TRANSACTION with its like. The router's own settings go to no node.

@@ -78,6 +78,9 @@ impl Session {
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
+        if !matches!(decided.plan, Plan::Query(_) | Plan::Session(Own::Set(_) | Own::Show(_))) {
+            self.transaction.may_have_written = true;
+        }
         let described = bound.is_none();
         let types: &[u32] = bound.map_or(&[], |b| &b.types);
         // The rest is as if what the router knows had been written so.

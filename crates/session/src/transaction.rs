@@ -268,6 +268,9 @@ impl Session {
 
     /// What follows the end of a transaction, however it ended.
     async fn ended(&mut self, committed: bool) {
+        if std::mem::take(&mut self.transaction.may_change_rights) {
+            self.router.herd.standbys.fence();
+        }
         self.reading = None;
         let reports = std::mem::take(&mut self.transaction.reports);
         self.io.pass_on(reports);

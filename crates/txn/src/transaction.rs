@@ -93,6 +93,10 @@ pub struct Transaction {
     /// The transaction's time as a timestamptz's text, where it is known, and the node whose own time it is.
     pub now: Option<String>,
     pub clock: Option<NodeId>,
+    /// It may have changed who may do what.
+    pub may_change_rights: bool,
+    /// Something has run that may write, in this or an earlier one, since whoever must see it looked last.
+    pub may_have_written: bool,
     /// Counts statements of clients, over all transactions.
     pub statement: u64,
     /// It has gone back to a savepoint, so that who seemed to write may have been stopped, or be undone; or code of a user's own ran,

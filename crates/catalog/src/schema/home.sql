@@ -185,6 +185,13 @@ CREATE OR REPLACE VIEW herd.column_copies AS
      WHERE false;
 COMMENT ON VIEW herd.column_copies IS 'of each column copy and node whether the store there has it, and how far that is behind the node';
 
+-- Only routers know: each tells what it has seen.
+CREATE OR REPLACE VIEW herd.replicas AS
+    SELECT NULL::text AS node, NULL::text AS host, NULL::integer AS port, NULL::text AS state, NULL::text AS why,
+           NULL::bigint AS lag_bytes, NULL::interval AS age, NULL::bigint AS reads
+     WHERE false;
+COMMENT ON VIEW herd.replicas IS 'of each host of a node that has several, as this router sees it: whether it can be read, and how old its state is at most';
+
 -- What a transaction has changed that raises kinds: tables, or (NULL) nodes. Nobody else sees its rows before it commits, and
 -- whoever raises the epoch takes them away.
 CREATE TABLE IF NOT EXISTS herd.changed (schema text, name text);

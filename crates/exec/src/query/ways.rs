@@ -48,7 +48,12 @@ impl<C: Client> Work<'_, C> {
     ) -> Pin<Box<dyn Future<Output = Result<Went>> + Send + 'w>> {
         // It runs queries inside of a query, whose future has this one in it.
         Box::pin(async move {
-            let done = match self.way(compiled, request).await? {
+            let way = self.way(compiled, request).await?;
+            if let Some(OtherWay::Sent(..) | OtherWay::Shuffled(..)) = &way {
+                // What is sent is kept in tables, and the rest is read where these are.
+                self.leave_standbys();
+            }
+            let done = match way {
                 None => return Ok(Went::home()),
                 Some(OtherWay::Semijoined(_, semijoins)) => return Ok(Went::Home(semijoins)),
                 Some(OtherWay::Sent(number, way)) => {

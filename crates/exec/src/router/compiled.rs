@@ -52,6 +52,8 @@ pub(crate) type Asker = (u32, u64);
 pub struct Epoch {
     /// No other catalog of this process has it, whether it is committed or a transaction's own.
     pub serial: u64,
+    /// What it says was committed before that.
+    pub since: Instant,
     pub snapshot: Arc<Snapshot>,
     /// What the snapshot's routines name.
     pub bodies: plan::code::Bodies,
@@ -84,7 +86,7 @@ impl Epoch {
         let usage = Usage::of(&snapshot);
         static MADE: AtomicU64 = AtomicU64::new(1);
         let serial = MADE.fetch_add(1, Ordering::Relaxed);
-        Epoch { serial, snapshot: Arc::new(snapshot), bodies, bounds, usage, templates, texts }
+        Epoch { serial, since: Instant::now(), snapshot: Arc::new(snapshot), bodies, bounds, usage, templates, texts }
     }
 
     /// What a transaction has loaded for itself, as everybody's once it is committed.

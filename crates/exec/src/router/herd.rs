@@ -26,6 +26,7 @@ use crate::router::readers::Readers;
 use crate::router::roles::Roles;
 use crate::router::row_queue::RowQueues;
 use crate::router::sizes::Sizes;
+use crate::router::standbys::Standbys;
 use crate::spool::Disk;
 
 /// Connections that one shared queue of reads, or of writes, uses at once. More of them make smaller batches.
@@ -72,6 +73,7 @@ pub struct Herd {
     pub pauses: Pauses,
     /// What transactions read that have begun on no node.
     pub readers: Arc<Readers>,
+    pub standbys: Standbys,
     /// Of tables.
     pub sizes: Sizes,
     /// For rows that wait; this part of it is what no session does.
@@ -112,6 +114,7 @@ impl Herd {
             gates: Gates::default(),
             progress: Progress::default(),
             columns: ColumnReads::default(),
+            standbys: Standbys::default(),
             sizes: Sizes::default(),
             pauses,
             readers: Arc::default(),
@@ -150,6 +153,7 @@ impl Herd {
             tls,
             require_auth: self.config.home.require_auth,
             liveness: self.config.home.liveness,
+            standby_of: None,
         })
     }
 

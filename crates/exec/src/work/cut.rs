@@ -72,7 +72,10 @@ impl<C: Client> Work<'_, C> {
         if !(all || self.may_repeat()) || self.has_looked() || !self.may_cut() {
             return Ok(());
         }
-        if !t.is_active() {
+        let begins = !t.is_active();
+        // Gates are the primaries'.
+        self.leave_standbys();
+        if begins {
             self.transaction.begin("BEGIN", false);
         }
         let manner = self.manner().await?;
@@ -87,6 +90,7 @@ impl<C: Client> Work<'_, C> {
 
     /// A transaction of the statement's own, all of whose reads see one state of each node, and one cut but with `herd.snapshot = off`.
     pub async fn begin_repeatable(&mut self) -> Result<()> {
+        self.leave_standbys();
         self.transaction.begin("BEGIN", false);
         if !self.manner().await?.repeatable {
             self.transaction.begin_as(REPEATABLE);

@@ -28,6 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub fn start(router: &Arc<Router>, address: SocketAddr, health: Arc<Health>) -> JoinHandle<()> {
     tokio::spawn(recover(router.clone(), health));
     tokio::spawn(notice_who_left(router.clone()));
+    tokio::spawn(exec::follow_standbys(router.herd.clone()));
     tokio::spawn(listen(router.clone(), address))
 }
 
@@ -149,7 +150,7 @@ async fn recover(router: Arc<Router>, health: Arc<Health>) {
                 Err(_) => conns.clear(),
             }
         }
-        let followed = follower.follow(snapshot.home, &mut conns);
+        let followed = follower.follow(snapshot.home, &mut conns, || router.herd.standbys.fence());
         match tokio::time::timeout(RECOVERY_LIMIT, followed).await {
             Ok(Ok(())) => {}
             Ok(Err(e)) => tracing::debug!(error = %e, "rights will be looked at again"),

@@ -80,6 +80,7 @@ fn page(router: &Router, health: &Health) -> String {
         }
     }
     out.push_str(&router.herd.columns.page());
+    out.push_str(&router.herd.standbys.page(&router.herd.epoch.load().snapshot));
     for (name, help, bytes) in [
         ("herd_plan_bytes", "What kept plans take, in bytes.", router.herd.epoch.load().plan_bytes()),
         ("herd_prepared_bytes", "What clients' prepared statements take, in bytes.", router.budget.used()),

@@ -3,7 +3,7 @@
 //!
 //! A node is looked at only when its catalogs have been written to since, by PostgreSQL's own count; parents are made to
 //! follow home when home has said the same twice, so that a GRANT that is just being committed over all nodes is not
-//! taken back. What follows from what is decided in the catalog's `schema/rights.sql`.
+//! taken back. Who reads standbys is told that rights may have changed, by whichever router. What follows from what is decided in the catalog's `schema/rights.sql`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use pool::{Conn, PoolError};
 /// Rows written in the catalogs that rights are in.
 const WRITTEN: &str = "SELECT pg_catalog.sum(pg_catalog.pg_stat_get_tuples_inserted(c) OPERATOR(pg_catalog.+) \
      pg_catalog.pg_stat_get_tuples_updated(c) OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_tuples_deleted(c)) \
-     FROM pg_catalog.unnest('{pg_catalog.pg_class,pg_catalog.pg_attribute,pg_catalog.pg_namespace}'::pg_catalog.regclass[]) AS c";
+     FROM pg_catalog.unnest('{pg_catalog.pg_class,pg_catalog.pg_attribute,pg_catalog.pg_namespace,pg_catalog.pg_authid,pg_catalog.pg_auth_members}'::pg_catalog.regclass[]) AS c";
 const OF_HOME: &str = "SELECT pg_catalog.jsonb_object_agg(t.parent::pg_catalog.text, herd.rights(t.parent)) \
      FROM (SELECT DISTINCT s.parent FROM herd.shard_tables s) t";
 /// A change that is being committed holds its rows: the next round sees what came of it. (For each table there is less.)
@@ -32,8 +32,13 @@ pub struct Follower {
 const KNOWN_MAX: usize = 1000;
 
 impl Follower {
-    /// One round. `nodes` are the router's own connections.
-    pub async fn follow(&mut self, home: NodeId, nodes: &mut HashMap<NodeId, Conn>) -> Result<(), PoolError> {
+    /// One round; `may_have_changed` is called if anything may have changed. `nodes` are the router's own connections.
+    pub async fn follow(
+        &mut self,
+        home: NodeId,
+        nodes: &mut HashMap<NodeId, Conn>,
+        may_have_changed: impl FnOnce(),
+    ) -> Result<(), PoolError> {
         let mut written = HashMap::new();
         for (node, conn) in nodes.iter_mut() {
             written.insert(*node, value(conn, WRITTEN).await?.unwrap_or_default());
@@ -43,6 +48,7 @@ impl Follower {
         if changed.is_empty() {
             return Ok(());
         }
+        may_have_changed();
         let mut all_follow = true;
         for (node, conn) in nodes.iter_mut().filter(|(node, _)| changed.contains(node)) {
             all_follow &= self.told(*node, in_transaction(conn, "SELECT object, problem FROM herd.settle()").await?);

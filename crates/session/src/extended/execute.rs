@@ -156,6 +156,7 @@ impl Session {
         sql: &str,
         rows_max: i32,
     ) -> Result<Forwarded> {
+        self.transaction.may_have_written = true;
         let request = exec::Request::bound(sql, Some(&portal.bound));
         if let exec::Placed::One(..) = self.work().place(compiled, &request).await? {
             let name = format!("p{}", self.next_number());

@@ -89,7 +89,7 @@ impl Session {
             id: registration.pid as u64,
             sharing: Default::default(),
             sequences: Default::default(),
-            columns: None,
+            reads: None,
             moves: Default::default(),
             bulk: exec::Bulk { session: registration.pid, ..Default::default() },
             batch: false,

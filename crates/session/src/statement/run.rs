@@ -66,13 +66,22 @@ impl Session {
             RowWay::Ahead(turn) => Some(turn),
             RowWay::Apart => None,
         };
+        let mut from = self.may_read_standbys(compiled, &request);
         let mut aside = self.aside(compiled, &request);
         let mut work = self.work();
         if let Some(aside) = &mut aside {
             work.transaction = aside;
         }
+        work.standbys = from.as_deref_mut();
         let mut result = work.run_at(compiled, &request, tried.placed).await;
         let mut on_one = work.on_one;
+        if let Some(from) = from
+            && Box::pin(self.left_standbys(&from, &result, &retry)).await?
+        {
+            let mut work = self.work();
+            result = Box::pin(work.run(compiled, &request)).await;
+            on_one = work.on_one;
+        }
         let mut again: Option<Arc<Compiled>> = None;
         let mut tries = 0;
         let result = loop {
@@ -190,6 +199,7 @@ impl Session {
         if compiled.plan.share_rows().is_none() || request.limit.is_some() {
             return Ok(RowWay::Apart);
         }
+        self.transaction.may_have_written = true;
         let two_phase = self.own.is_on("herd.two_phase");
         self.work().share_rows(compiled, request, two_phase).await
     }

@@ -24,6 +24,10 @@ impl Session {
     ) -> Result<Forwarded> {
         let started = Instant::now();
         let done = self.run_utility(statement, temporary, sql, bound).await;
+        match self.transaction.is_active() {
+            true => self.transaction.may_change_rights = true,
+            false => self.router.herd.standbys.fence(),
+        }
         self.router.metrics.statement(CountedAs::Ddl, started.elapsed());
         done
     }
