@@ -12,11 +12,15 @@ from harness.started import Started
 class Replicas(Started):
     """`nodes` are the primaries, home first; `standbys` theirs."""
 
+    def __init__(self, routers: int = 2):
+        self._count = routers
+        super().__init__()
+
     def start(self):
         self.nodes = [self.kept(router.node(f"node{i}", {"wal_level": "logical"})) for i in (1, 2)]
         self.standbys = [self.kept(Standby(node)) for node in self.nodes]
         home, other = map(self.conninfo, self.nodes, self.standbys)
-        self.routers = [self.kept(router.Router(home, [other], more='auth = "trust"\n')) for _ in range(2)]
+        self.routers = [self.kept(router.Router(home, [other], more='auth = "trust"\n')) for _ in range(self._count)]
         self.wait_until_ready()
 
     @staticmethod

@@ -1,5 +1,7 @@
 """Reads of standbys: which go there, what they see, and what happens when a standby is behind, gone or in the way."""
 
+import os
+import signal
 import threading
 import time
 
@@ -300,6 +302,39 @@ def test_a_standby_is_lost_under_load(replicas, rows, dies):
     assert not failed, failed[:3]
     assert after > lost + 100 and not any(t.is_alive() for t in threads), (lost, after)
     assert slowest[0] < (2 if dies == "killed" else 8), slowest
+    replicas.wait_until_ready()
+
+
+def test_a_standby_that_restarts_has_less(replicas, rows):
+    """Its last moments before a crash count for nothing afterwards: it may have applied less of the log than it had."""
+    wrong, done, stop = [], [0], threading.Event()
+
+    def work(id):
+        value = 0
+        with replicas.reader(max_staleness="1h") as reader:
+            while not stop.is_set():
+                value += 1
+                reader.execute("update r_rows set v = %s where id = %s", (value, id))
+                for _ in range(3):
+                    seen = reader.execute("select v from r_rows where id = %s", (id,)).fetchone()[0]
+                    if seen != value:
+                        wrong.append((id, value, seen))
+                done[0] += 1
+
+    threads = [threading.Thread(target=work, args=(id,)) for id in range(1, 7)]
+    [t.start() for t in threads]
+    for n in range(6):
+        time.sleep(1.2)
+        standby = replicas.standbys[n % 2]
+        with standby.server.connect() as victim:
+            pid = victim.info.backend_pid
+            # A backend that dies takes all others with it, and the server recovers.
+            os.kill(pid, signal.SIGKILL)
+    time.sleep(2)
+    stop.set()
+    [t.join(20) for t in threads]
+    assert not wrong and not any(t.is_alive() for t in threads), wrong[:5]
+    assert done[0] > 200
     replicas.wait_until_ready()
 
 

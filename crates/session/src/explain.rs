@@ -108,7 +108,8 @@ impl Session {
         let statement = shard.and_then(|s| compiled.spliced(text, None, s)).unwrap_or_else(|| text.to_string());
         let nodes = vec![self.explain_node(e, node, statement).await?];
         let time = is_on(e, "analyze").then(|| started.elapsed());
-        Ok(Explained { strategy: "route", details: vec![how, shown], nodes, answered: vec![], rows: None, time })
+        let details = [how, shown].into_iter().chain(self.standbys_said(compiled)).collect();
+        Ok(Explained { strategy: "route", details, nodes, answered: vec![], rows: None, time })
     }
 
     async fn explain_several(
@@ -137,6 +138,9 @@ impl Session {
         let labelled = described.into_iter().map(|(label, value)| (label.to_string(), value));
         let mut details: Vec<(String, String)> = labelled.collect();
         details.extend(self.pruned(compiled, request).await?);
+        if way.is_none() {
+            details.extend(self.standbys_said(compiled));
+        }
         let mut nodes = Vec::new();
         let statements = match way {
             Some(OtherWay::Sent(_, way)) => self.read_statements(way, request),
@@ -168,6 +172,12 @@ impl Session {
             explained.answered = nodes.into_iter().map(|(node, answered)| (self.node_name(node), answered)).collect();
         }
         Ok(explained)
+    }
+
+    /// Which state is read, if it is not the primaries'. The plans shown are theirs.
+    fn standbys_said(&self, compiled: &Compiled) -> Option<(String, String)> {
+        let said = compiled.plan.whole().by_standby && self.reads_standbys() && !self.transaction.is_active();
+        said.then(|| ("Standbys".into(), "may answer, of each node with a state of its own".into()))
     }
 
     /// How many shards of each table are looked at.

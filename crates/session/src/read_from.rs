@@ -59,6 +59,11 @@ pub fn spelled(value: &str) -> Result<String> {
 }
 
 impl Session {
+    /// Statements that standbys may answer go there.
+    pub(crate) fn reads_standbys(&self) -> bool {
+        self.reads.as_ref().is_some_and(|reads| reads.standbys.is_some())
+    }
+
     /// As the session has set them.
     pub(crate) fn refresh_reads(&mut self) {
         let over = self.reads.as_ref().and_then(|reads| reads.standbys.as_ref()?.over);
@@ -69,18 +74,18 @@ impl Session {
         self.reads = any.then(|| Box::new(Reads { columns, standbys }));
     }
 
-    /// A statement begins. What it needs of standbys, if it may read them.
+    /// A statement begins. What it needs of standbys, if it may read them. `aside`: beside its transaction, which has begun on no node.
     pub(crate) fn may_read_standbys(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
+        aside: bool,
     ) -> Option<Box<FromStandbys>> {
         if !compiled.plan.whole().by_standby {
             self.transaction.may_have_written = true;
             return None;
         }
-        self.reads.as_ref()?.standbys.as_ref()?;
-        if !self.reads_by_itself(request) {
+        if !self.reads_standbys() || !self.reads_by_itself(request, aside) {
             return None;
         }
         let known = self.epoch.since.max(self.login.since());
@@ -93,9 +98,11 @@ impl Session {
         Some(Box::new(FromStandbys::new(Need { way: reads.way, since, stale: reads.stale })))
     }
 
-    /// The statement is a transaction of its own, and the session has nothing that only its primaries know.
-    fn reads_by_itself(&self, request: &Request<'_>) -> bool {
-        !self.transaction.is_active()
+    /// The statement is a transaction of its own, or as good as one in a block that only reads, and the session has nothing that
+    /// only its primaries know.
+    fn reads_by_itself(&self, request: &Request<'_>, aside: bool) -> bool {
+        let t = &self.transaction;
+        (!t.is_active() || aside && t.is_block() && t.begins_read_only())
             && request.limit.is_none()
             && self.nesting == 0
             && !self.settings.repeats()

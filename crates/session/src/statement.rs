@@ -78,7 +78,7 @@ impl Session {
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
-        if !matches!(decided.plan, Plan::Query(_) | Plan::Session(Own::Set(_) | Own::Show(_))) {
+        if !matches!(decided.plan, Plan::Query(_) | Plan::Session(Own::Set(_) | Own::Show(_) | Own::Transaction(_))) {
             self.transaction.may_have_written = true;
         }
         let described = bound.is_none();

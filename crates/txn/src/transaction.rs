@@ -319,6 +319,11 @@ impl Transaction {
         self.history.iter().filter(|e| matches!(e, Event::Savepoint(_))).count()
     }
 
+    /// Its BEGIN says READ ONLY, and nothing else of it.
+    pub fn begins_read_only(&self) -> bool {
+        names(&self.begin, "read only") && !names(&self.begin, "read write")
+    }
+
     /// How the current or last transaction was begun.
     pub fn last_begin(&self) -> &str {
         &self.begin
@@ -476,8 +481,11 @@ impl Transaction {
 
 /// The text names one of the levels that read repeatably. More may do.
 fn may_repeat(sql: &str) -> bool {
-    let names = |word: &str| sql.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
-    names("repeatable") || names("serializable")
+    names(sql, "repeatable") || names(sql, "serializable")
+}
+
+fn names(sql: &str, word: &str) -> bool {
+    sql.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// SET TRANSACTION, as opposed to a setting.

@@ -66,8 +66,8 @@ impl Session {
             RowWay::Ahead(turn) => Some(turn),
             RowWay::Apart => None,
         };
-        let mut from = self.may_read_standbys(compiled, &request);
         let mut aside = self.aside(compiled, &request);
+        let mut from = self.may_read_standbys(compiled, &request, aside.is_some());
         let mut work = self.work();
         if let Some(aside) = &mut aside {
             work.transaction = aside;
@@ -78,7 +78,11 @@ impl Session {
         if let Some(from) = from
             && Box::pin(self.left_standbys(&from, &result, &retry)).await?
         {
+            aside = self.aside(compiled, &request);
             let mut work = self.work();
+            if let Some(aside) = &mut aside {
+                work.transaction = aside;
+            }
             result = Box::pin(work.run(compiled, &request)).await;
             on_one = work.on_one;
         }

@@ -114,7 +114,10 @@ async fn follow_host(own: OwnConns, of_node: Arc<OfNode>, standby: Arc<Standby>)
             }
         }
         of_node.seen.send_modify(|n| *n += 1);
-        of_node.rest(&mut look).await;
+        if let Some(error) = of_node.rest_by(&mut conn, &mut look).await {
+            // It may be back in a moment, and have less than it had.
+            standby.is_away(&error);
+        }
     }
 }
 
@@ -151,6 +154,28 @@ impl OfNode {
         let every = if self.often.load(Ordering::Relaxed) { WANTED_EVERY } else { EVERY };
         // It ends with the node's own, whose tasks end with that.
         let _ = tokio::time::timeout(every, look.changed()).await;
+    }
+
+    /// The same; the error, if the connection ends meanwhile.
+    async fn rest_by(&self, conn: &mut Option<Conn>, look: &mut watch::Receiver<u64>) -> Option<PoolError> {
+        let Some(open) = conn else {
+            self.rest(look).await;
+            return None;
+        };
+        let ended = async {
+            loop {
+                // What it says unasked is read with its next answer.
+                if let Err(error) = open.fill().await {
+                    return error;
+                }
+            }
+        };
+        let error = tokio::select! {
+            error = ended => error,
+            () = self.rest(look) => return None,
+        };
+        *conn = None;
+        Some(error)
     }
 }
 
