@@ -63,6 +63,18 @@ class Replicas(Started):
                     time.sleep(0.01)
         time.sleep(1.3)
 
+    def read_there(self, reader, sql: str, least: int = 1, **how) -> list:
+        """The rows; at least so many standbys have answered. On a busy machine the first tries may find none that is near enough."""
+        deadline = time.monotonic() + 15
+        with self.a.connect() as other:
+            while True:
+                before = self.reads(other)
+                rows = reader.execute(sql, **how).fetchall()
+                if self.reads(other) >= before + least:
+                    return rows
+                assert time.monotonic() < deadline, f"standbys do not answer {sql}"
+                time.sleep(0.05)
+
     def reads(self, connection) -> int:
         """What standbys were asked by this connection's router."""
         return connection.execute("select sum(reads) from herd.replicas where state <> 'primary'").fetchone()[0]

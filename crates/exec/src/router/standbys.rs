@@ -22,7 +22,7 @@ use pool::NodeTarget;
 use tokio::sync::watch;
 
 use crate::read_from::{Need, ReadWay};
-use crate::router::standbys::marks::{Line, Marks};
+use crate::router::standbys::marks::{Line, Marks, slept};
 
 /// How long a read waits for a standby that follows its primary closely: one that has just written, above all.
 const WAIT: Duration = Duration::from_millis(50);
@@ -168,6 +168,9 @@ impl OfNode {
     fn choose(&self, need: &Need) -> Option<Using> {
         let least = need.least(Instant::now());
         let marks = self.marks.read();
+        if !marks.are_of(slept()) {
+            return None;
+        }
         let fresh = |s: &Arc<Standby>| {
             let target = s.has_all_since(least, &marks)?;
             let answers = s.latency_us.load(Ordering::Relaxed).div_ceil(LATENCY_US).max(1);

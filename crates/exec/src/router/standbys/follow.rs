@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::router::herd::Herd;
-use crate::router::standbys::marks::{Line, end_of};
+use crate::router::standbys::marks::{Line, end_of, slept};
 use crate::router::standbys::{OfNode, Standby};
 
 /// How often servers are asked while reads want standbys, and how often otherwise.
@@ -79,11 +79,11 @@ async fn follow_primary(own: OwnConns, of_node: Arc<OfNode>) {
     let (mut conn, mut look) = (None, of_node.look.subscribe());
     loop {
         look.mark_unchanged();
-        let asked = Instant::now();
+        let (asked, slept) = (Instant::now(), slept());
         match asked_in_time(&own, &of_node.target, &mut conn, POSITION).await {
             Ok(row) => {
                 if let Some((line, position)) = position(&row) {
-                    of_node.marks.write().put(line, asked, position);
+                    of_node.marks.write().put(line, asked, position, slept);
                 }
             }
             Err(error) => tracing::debug!(node = %of_node.target, %error, "how far the log is could not be asked"),

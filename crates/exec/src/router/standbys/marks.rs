@@ -1,11 +1,16 @@
 //! How far a primary's log was at which moments. Who has applied it up to one of these has everything that was committed before that
-//! moment. A clock of a standby's, or of a transaction's, is not needed for that, and none is trusted. It does not know who asks.
+//! moment. A clock of a standby's, or of a transaction's, is not needed for that, and none is trusted. The clock stands still while the
+//! machine sleeps, and marks from before that are older than they seem: they count no more. It does not know who asks.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Marks kept: of the older half every second one goes when there are more, so that it becomes coarser and not shorter.
 const MOST: usize = 512;
+/// So short a sleep is none: clocks are not read at once.
+const NAP: Duration = Duration::from_millis(100);
 
 /// A history of a cluster: what its log's positions mean. A promotion begins another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,16 +23,20 @@ pub struct Line {
 #[derive(Default)]
 pub struct Marks {
     line: Option<Line>,
+    /// How long the machine had slept by then.
+    slept: Duration,
     /// Moments at which the primary was asked, and how far its log was then, or later.
     marks: VecDeque<(Instant, u64)>,
 }
 
 impl Marks {
-    /// The primary was asked at this moment, or later, how far its log is. Of another line nothing is known any more.
-    pub fn put(&mut self, line: Line, asked: Instant, position: u64) {
-        if self.line.replace(line) != Some(line) {
+    /// The primary was asked at this moment, or later, how far its log is. Of another line, or from before a sleep, nothing is known any
+    /// more. `slept`: see [`slept`].
+    pub fn put(&mut self, line: Line, asked: Instant, position: u64, slept: Duration) {
+        if self.line.replace(line) != Some(line) || !self.are_of(slept) {
             self.marks.clear();
         }
+        self.slept = slept;
         if self.marks.back().is_some_and(|(when, at)| *when > asked || *at > position) {
             // It has gone back: a server of the same line that is not the one which was asked before.
             self.marks.clear();
@@ -47,6 +56,11 @@ impl Marks {
         self.line
     }
 
+    /// The machine has not slept since.
+    pub fn are_of(&self, slept: Duration) -> bool {
+        slept.abs_diff(self.slept) < NAP
+    }
+
     /// How far the log was last.
     pub fn position(&self) -> Option<u64> {
         self.marks.back().map(|(_, position)| *position)
@@ -57,6 +71,16 @@ impl Marks {
     pub fn has_all_of(&self, applied: u64) -> Option<Instant> {
         self.marks.iter().rev().find(|(_, position)| *position <= applied).map(|(when, _)| *when)
     }
+}
+
+/// How long the machine has slept since it was started. It is read from two clocks, one after the other.
+pub fn slept() -> Duration {
+    let now = |clock| {
+        let now = clock_gettime(clock);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    };
+    let awake = now(ClockId::Monotonic);
+    now(ClockId::Boottime).saturating_sub(awake)
 }
 
 /// Where the log ends, by where its next record begins: that is behind a page's header, where the last one has filled its page
@@ -85,15 +109,20 @@ mod tests {
         let mut marks = Marks::default();
         assert_eq!(marks.has_all_of(u64::MAX), None);
         for (s, position) in [(1, 100), (2, 200), (3, 200), (4, 300)] {
-            marks.put(LINE, at(s), position);
+            marks.put(LINE, at(s), position, Duration::ZERO);
         }
         let known: Vec<_> = [99, 100, 199, 200, 299, 300, 999].into_iter().map(|at| marks.has_all_of(at)).collect();
         assert_eq!(known, [None, Some(at(1)), Some(at(1)), Some(at(3)), Some(at(3)), Some(at(4)), Some(at(4))]);
         // Positions of another line mean something else.
-        marks.put(Line { timeline: 2, ..LINE }, at(5), 250);
+        marks.put(Line { timeline: 2, ..LINE }, at(5), 250, Duration::ZERO);
         assert_eq!((marks.has_all_of(249), marks.has_all_of(250)), (None, Some(at(5))));
-        marks.put(Line { timeline: 2, ..LINE }, at(6), 240);
+        marks.put(Line { timeline: 2, ..LINE }, at(6), 240, Duration::ZERO);
         assert_eq!((marks.has_all_of(240), marks.has_all_of(239)), (Some(at(6)), None));
+        let slept = Duration::from_secs(60);
+        assert!(!marks.are_of(slept) && marks.are_of(Duration::from_millis(1)));
+        marks.put(Line { timeline: 2, ..LINE }, at(7), 250, slept);
+        assert_eq!((marks.has_all_of(249), marks.has_all_of(250)), (None, Some(at(7))));
+        assert!(marks.are_of(slept) && super::slept() <= super::slept() + NAP);
     }
 
     #[test]
@@ -102,7 +131,7 @@ mod tests {
         let at = |s| begun + Duration::from_secs(s);
         let mut marks = Marks::default();
         for n in 0..20 * MOST as u64 {
-            marks.put(LINE, at(n), 10 * n);
+            marks.put(LINE, at(n), 10 * n, Duration::ZERO);
         }
         assert!(marks.marks.len() <= MOST);
         for n in (0..20 * MOST as u64).step_by(37) {
