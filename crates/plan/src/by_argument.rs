@@ -200,8 +200,3 @@ fn argument(call: &ast::FuncCall, routine: &Routine, by: &ByArgument, cx: &Conte
         key => Ok(key),
     }
 }
-
-/// Whether expressions need what not every node has.
-fn needs_more(node: &Node, cx: &Context) -> Option<String> {
-    needs::find(node, cx, |n| n.herd || n.home).map(|n| n.what)
-}

@@ -3,7 +3,8 @@
 //!
 //! - what hangs on a **local** table (triggers, rules, defaults, CHECKs, policies, expressions of indexes, its columns'
 //!   domains; the query of a materialized view) runs on home: it may use local tables and read reference tables;
-//! - what hangs on a **distributed** or **reference** table runs on the nodes: it may read reference tables;
+//! - what hangs on a **distributed** or **reference** table runs on the nodes: it may read reference tables; a trigger may use rows of its
+//!   row's own key, too ([`same_key`]);
 //! - on a reference table it must, besides, do the same on each node: no clocks, no chance, nobody's numbers;
 //! - what runs without being called by its name (casts, operator classes, ranges) may run on any node, and is judged as if it
 //!   hung on a reference table; event triggers run on home;
@@ -29,6 +30,7 @@ mod marked;
 mod reach;
 mod relation_set;
 mod row_by_row;
+mod same_key;
 #[cfg(test)]
 mod tests;
 

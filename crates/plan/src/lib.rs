@@ -50,6 +50,7 @@ pub mod needs;
 pub mod order;
 mod overload;
 mod padded;
+mod pinned;
 pub mod plain;
 pub mod programs;
 pub mod pull;

@@ -10,6 +10,7 @@ mod plpgsql;
 pub mod scope;
 mod steps;
 mod tokens;
+pub mod trigger;
 
 use scope::Scope;
 pub use steps::{Block, Diagnostic, Direction, Handler, Jump, Loop, Place, Query, Raise, Step, Target};
@@ -38,6 +39,8 @@ pub struct Program {
     pub found: Option<usize>,
     /// The value of a function in SQL is its last statement's.
     pub gives_last: bool,
+    /// What statements of PL/pgSQL itself put values into; of an assignment, its value.
+    pub changed: Vec<(Place, Option<Ex>)>,
     /// What fails as STRICT is told with the values of parameters.
     pub tells_parameters: bool,
     /// Some of its strings are others without standard_conforming_strings.
@@ -117,7 +120,7 @@ pub struct Expression {
 }
 
 /// What a parameter stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
     Variable(usize),
     /// A record's field.

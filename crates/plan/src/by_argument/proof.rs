@@ -1,8 +1,7 @@
 //! Whether all that a routine does is on the node of its distribution argument's value: each of its statements is planned as if a client
 //! sent it with that argument as a parameter, and every distributed table in it must be restricted to that parameter.
 //!
-//! What a node would do otherwise than the router has it done (rows for several nodes, copies of reference tables, sequences, what is only on
-//! home) is refused, and so is what is not known before it runs.
+//! What a node would do otherwise than the router has it done is refused (`pinned.rs`), and so is what is not known before it runs.
 
 use std::sync::Arc;
 
@@ -14,8 +13,8 @@ use sql::{NodeEnum, names, relations};
 use wire::type_oid;
 
 use crate::code::LookupPath;
-use crate::types::{Change, Insert, KeyExpr, Planned, Sequences, TableKeys};
-use crate::{Context, Made, Refusal, Result, Steps, keys, needs};
+use crate::pinned::{Pin, group, needs_more};
+use crate::{Context, Refusal, Result, Steps, keys, needs};
 
 /// What the routine uses: distributed tables are colocated, and there is one at least.
 pub fn uses(routine: &Routine, by: &ByArgument, cx: &Context, steps: &Steps) -> Result<Arc<Uses>> {
@@ -69,7 +68,7 @@ impl Proof<'_> {
         }
         let definition = &self.routine.definition;
         let script = Script::of(definition, self.by.number).or_else(|why| self.refuse(why))?;
-        if let Some(what) = script.defaults.iter().find_map(|e| super::needs_more(e, self.cx)) {
+        if let Some(what) = script.defaults.iter().find_map(|e| needs_more(e, self.cx)) {
             return self.refuse(format!("has defaults that use {what}, which not every node has"));
         }
         let body = Body::of_definition(definition);
@@ -154,38 +153,9 @@ impl Proof<'_> {
         if let Some(name) = super::leaves(&tree, |_| true, self.cx) {
             return self.refuse(format!("calls {name}(), which may change what names mean"));
         }
-        let whole = plan.whole();
-        if whole.tables.is_empty() && relations::of(&tree).is_empty() {
-            return match super::needs_more(&sql::build::node(tree), self.cx) {
-                Some(what) => self.refuse(format!("uses {what}, which not every node has")),
-                None => Ok(()),
-            };
-        }
-        self.changes(&plan)?;
-        if whole.needs_home {
-            let local = relations::of(&tree).into_iter().find(|rv| self.is_on_home(rv)).map(|rv| &*rv.relname);
-            return self.refuse(match local {
-                Some(name) => format!("uses \"{name}\", which only home has"),
-                None => "uses what only home has".into(),
-            });
-        }
-        if whole.rewritten.is_some() || whole.sequences != Sequences::None || whole.current_of.is_some() {
-            return self
-                .refuse("holds a statement that routers rewrite (ONLY, tableoid, values of sequences, cursors)");
-        }
-        // Rows of VALUES have each a key.
-        if !matches!(plan, Planned::Insert { rows: Insert::Rows(_), .. }) {
-            whole.tables.iter().try_for_each(|table| self.pinned(table))?;
-        }
-        for relation in whole.tables.iter().map(|t| &t.relation) {
-            if uses.tables.iter().all(|known| known.oid != relation.oid) {
-                uses.tables.push(relation.clone());
-            }
-        }
-        uses.others.extend(&whole.others);
-        uses.others.sort_unstable();
-        uses.others.dedup();
-        Ok(())
+        let name = format!("argument {}", self.by.number);
+        let pin = Pin { cx: self.cx, parameter: self.by.number, type_oid: self.by.type_oid, name: &name };
+        pin.take(&plan, &tree, uses).or_else(|why| self.refuse(why))
     }
 
     /// Schemas of a path that is set for the routine are passed over where whoever runs it may not use them.
@@ -195,57 +165,4 @@ impl Proof<'_> {
         let has = |s: &&String| relations.contains_key(&(s.to_string(), name.to_string()));
         self.routine.path.is_some() && schema.is_none() && self.cx.search_path.iter().filter(has).count() > 1
     }
-
-    fn is_on_home(&self, rv: &sql::ast::RangeVar) -> bool {
-        use catalog::Placement;
-        matches!(self.cx.placement(rv), Some(Placement::Local) | None) && !names::table(rv).1.is_empty()
-    }
-
-    /// What it writes is on the node.
-    fn changes(&self, plan: &Planned) -> Result<()> {
-        let key_of = |k: &Vec<KeyExpr>| matches!(&k[..], [one] if self.is_argument(one));
-        match plan {
-            Planned::Forward(_) | Planned::Query { .. } => Ok(()),
-            Planned::Insert { rows: Insert::Row | Insert::Each { .. }, .. } => Ok(()),
-            Planned::Insert { rows: Insert::Rows(i), .. } if i.evaluate.is_empty() && i.keys.iter().all(key_of) => {
-                Ok(())
-            }
-            Planned::Modify { change: Change::Each(_) | Change::Refused(_), .. } => Ok(()),
-            Planned::Modify { change: Change::From(f), .. } if matches!(f.made, Made::Each(_)) => Ok(()),
-            Planned::Insert { rows: Insert::Select(_) | Insert::Copies(_), .. }
-            | Planned::Modify { change: Change::Copies(_), .. }
-                if let Some(copied) = plan.written().filter(|r| r.is_reference()) =>
-            {
-                self.refuse(format!("writes reference table \"{}\", of which every node has a copy", copied.name))
-            }
-            Planned::Insert { .. } => self.refuse("inserts rows whose keys are not known before it runs"),
-            Planned::Modify { .. } => self.refuse("changes the key of rows, or copies"),
-            Planned::InTurn { .. } => self.refuse("holds WITH that changes rows beside another change"),
-        }
-    }
-
-    fn is_argument(&self, key: &KeyExpr) -> bool {
-        match key {
-            KeyExpr::Param(n) => *n == self.by.number,
-            KeyExpr::CastParam(n, cast) => *n == self.by.number && keys::is_kept(self.by.type_oid, *cast),
-            _ => false,
-        }
-    }
-
-    /// The use of a table is of rows of the argument's value alone.
-    fn pinned(&self, table: &TableKeys) -> Result<()> {
-        let name = &table.relation.name;
-        let single = table.relation.distribution().is_some_and(|d| d.key.len() == 1);
-        match &table.columns[..] {
-            [key] if single && matches!(&key[..], [one] if self.is_argument(one)) => Ok(()),
-            _ if !single => self.refuse(format!("uses \"{name}\", whose key has several columns")),
-            _ => {
-                self.refuse(format!("uses \"{name}\" without a condition that its key is argument {}", self.by.number))
-            }
-        }
-    }
-}
-
-fn group(relation: &Relation) -> Option<i32> {
-    relation.distribution().map(|d| d.group.id)
 }

@@ -20,8 +20,15 @@ impl Graph<'_> {
         if a.what == "view" && (!materialized || table.view.as_ref().is_some_and(|v| v.filled_by_router)) {
             return None;
         }
-        let reach = self.reach_of_attached(a);
         let kind = self.kind(table);
+        let is_of_rows = a.what == "trigger" && a.rows && kind == PlacementKind::Distributed;
+        let (mut reach, mut why) = (self.reach_of_attached(a), None);
+        if is_of_rows && self.uses_distributed(&reach) {
+            match self.keeps_to_key(a, table) {
+                Ok(function) => reach = self.reach_beside_key(a, function),
+                Err(other) => why = Some(other),
+            }
+        }
         let subject = match a.what.as_str() {
             "view" => format!("materialized view \"{}\"", table.name),
             what => format!("{what} \"{}\" on {} table \"{}\"", a.name, kind.word(), table.name),
@@ -41,7 +48,7 @@ impl Graph<'_> {
             })
             .or_else(|| self.sets_default(&subject, a, table, kind))?;
         let hint = "Drop it first, and create it again afterwards: then a router fills it. Or use a plain view.";
-        let broken = self.broken(breach, table.oid);
+        let broken = self.broken(Breach { why, ..breach }, table.oid);
         Some(match materialized {
             true => Broken { refusal: Refusal { hint: Some(hint.into()), ..broken.refusal }, ..broken },
             false => broken,

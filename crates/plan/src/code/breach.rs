@@ -12,6 +12,8 @@ pub(super) struct Breach {
     pub how: How,
     /// The relation that it must not use, if it is that.
     pub relation: Option<Oid>,
+    /// Of a trigger that may use rows of its row's key: what it does besides, in words that follow its function's name.
+    pub why: Option<String>,
 }
 
 /// What code does that it must not where it runs.
@@ -48,7 +50,7 @@ const SHARED: &str = "Make it a reference table with create_reference_table() if
 impl Breach {
     /// One that is not the use of a relation.
     pub fn new(subject: &str, how: How) -> Self {
-        Breach { subject: subject.to_string(), how, relation: None }
+        Breach { subject: subject.to_string(), how, relation: None, why: None }
     }
 
     /// The use of a relation; `kind`: where that is taken to be, whatever the snapshot says.
@@ -66,6 +68,14 @@ impl Breach {
     /// As the client reads it, with what to do instead.
     pub fn refusal(&self) -> Refusal {
         let (what, hint) = self.how.told();
+        let hint = match (&self.why, &self.how) {
+            (Some(why), How::Uses { kind: PlacementKind::Distributed, .. }) => {
+                format!(
+                    "A trigger may use rows of its row's own key, in colocated tables; but its function {why}. {hint}"
+                )
+            }
+            _ => hint.into(),
+        };
         Refusal::new(format!("{} {what}", self.subject), hint)
     }
 }

@@ -87,6 +87,18 @@ impl Facts {
         look.facts()
     }
 
+    /// Of a trigger, but for the distributed tables that its function names itself.
+    pub fn beside_key(graph: &Graph, a: &Attached, function: Oid) -> Facts {
+        let mut look = Look { beside_key: true, ..Look::new(graph) };
+        look.runs(a.object());
+        let own = |u: &Object| u.class == b'r' && u.oid == a.table || u.class == b'f' && u.oid == function;
+        look.used(graph.uses(a.object()).filter(|u| !own(u)));
+        let object = Object { class: b'f', oid: function };
+        look.runs(object);
+        look.routine(object);
+        look.facts()
+    }
+
     /// Of code that no object has.
     pub fn of_body(graph: &Graph, body: &Body, scope: &LookupPath) -> Facts {
         let mut look = Look::new(graph);
@@ -98,13 +110,22 @@ impl Facts {
 struct Look<'g, 's> {
     graph: &'g Graph<'s>,
     inside: bool,
+    /// Distributed tables that a body names are left out.
+    beside_key: bool,
     own: Reach,
     next: Vec<Node>,
 }
 
 impl<'g, 's> Look<'g, 's> {
     fn new(graph: &'g Graph<'s>) -> Self {
-        Look { graph, inside: false, own: Reach::default(), next: vec![] }
+        Look { graph, inside: false, beside_key: false, own: Reach::default(), next: vec![] }
+    }
+
+    /// Relations a name in a body means.
+    fn named(&self, name: &Name) -> impl Iterator<Item = Oid> + use<'g, 's> {
+        let (graph, beside_key) = (self.graph, self.beside_key);
+        let found: Vec<Oid> = graph.found(name).filter(|oid| !(beside_key && graph.is_distributed(*oid))).collect();
+        found.into_iter()
     }
 
     fn facts(self) -> Facts {
@@ -195,10 +216,10 @@ impl<'g, 's> Look<'g, 's> {
 
     fn body(&mut self, body: &Body, scope: &LookupPath) {
         for name in &body.reads {
-            self.used(self.graph.found(name).map(|oid| Object { class: b'r', oid }));
+            self.used(self.named(name).map(|oid| Object { class: b'r', oid }));
         }
         for name in &body.writes {
-            self.leads_to(self.graph.found(name).map(What::Written));
+            self.leads_to(self.named(name).map(What::Written));
         }
         let key = scope.key();
         for name in &body.calls {
@@ -217,7 +238,7 @@ impl<'g, 's> Look<'g, 's> {
         self.own.dynamic |= body.unknown;
         self.own.moments |= body.moments;
         for caught in body.caught.iter().filter(|_| !self.inside) {
-            let mut block = Look { inside: true, ..Look::new(self.graph) };
+            let mut block = Look { inside: true, beside_key: self.beside_key, ..Look::new(self.graph) };
             block.body(caught, scope);
             let inside = block.facts();
             self.own.add(&inside.own);

@@ -89,6 +89,11 @@ impl Graph<'_> {
         self.reach_from(Facts::of_attached(self, a))
     }
 
+    /// The same of a trigger, but for what was proved of its function.
+    pub(super) fn reach_beside_key(&self, a: &Attached, function: Oid) -> Reach {
+        self.reach_from(Facts::beside_key(self, a, function))
+    }
+
     /// Everything that is read with a relation.
     pub(super) fn reach_of_relation(&self, oid: Oid) -> Reach {
         self.reach_of(Object { class: b'r', oid })

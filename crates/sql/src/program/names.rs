@@ -249,7 +249,8 @@ impl Names<'_> {
                 }
             }
         }
-        if SYSTEM_COLUMNS.iter().any(|c| has(c)) || ["excluded", "old", "new"].iter().any(|c| said.any(c)) {
+        let of_rows = said.any("excluded") || ["old", "new"].iter().any(|c| said.any(c)) && returns(statement);
+        if SYSTEM_COLUMNS.iter().any(|c| has(c)) || of_rows {
             return Err(UNCLEAR);
         }
         let is_name = |n: &NodeEnum| match n {
@@ -283,6 +284,26 @@ impl Names<'_> {
         }
         Ok(())
     }
+}
+
+/// RETURNING, which knows the rows `old` and `new`, names one of them somewhere.
+fn returns(statement: &NodeEnum) -> bool {
+    let is_row = |n: &NodeEnum| {
+        let NodeEnum::ColumnRef(c) = n else { return false };
+        names::strings(&c.fields).first().is_some_and(|first| ["old", "new"].contains(first))
+    };
+    let is_returning = |n: &NodeEnum| {
+        let clause = match n {
+            NodeEnum::InsertStmt(s) => &s.returning_clause,
+            NodeEnum::UpdateStmt(s) => &s.returning_clause,
+            NodeEnum::DeleteStmt(s) => &s.returning_clause,
+            NodeEnum::MergeStmt(s) => &s.returning_clause,
+            _ => return false,
+        };
+        let mut exprs = clause.iter().flat_map(|c| &c.exprs);
+        exprs.any(|e| e.node.as_ref().is_some_and(|n| is_row(n) || search::any(n, is_row)))
+    };
+    is_returning(statement) || search::any(statement, is_returning)
 }
 
 fn alias(n: &NodeEnum) -> Option<&ast::Alias> {

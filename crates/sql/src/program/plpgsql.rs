@@ -15,6 +15,11 @@ use super::{
 
 impl Program {
     pub(super) fn plpgsql(&mut self, source: &str) -> Read<()> {
+        self.plpgsql_with(source, &[])
+    }
+
+    /// The same with more variables around it, which have these names.
+    pub(super) fn plpgsql_with(&mut self, source: &str, more: &[(&str, Kind)]) -> Read<()> {
         self.has_backslash = has_backslash(source);
         let mut outermost = Scope::default().labelled(self.name.as_deref());
         for (at, parameter) in self.variables.iter().enumerate() {
@@ -23,10 +28,12 @@ impl Program {
                 outermost = outermost.with(name, at);
             }
         }
-        let kind = Kind::Type("pg_catalog.bool".into());
         self.found = Some(self.variables.len());
-        self.variables.push(Variable { name: Some("found".into()), kind, ..Variable::default() });
-        outermost = outermost.with("found", self.variables.len() - 1);
+        let found = ("found", Kind::Type("pg_catalog.bool".into()));
+        for (name, kind) in std::iter::once(&found).chain(more) {
+            outermost = outermost.with(name, self.variables.len());
+            self.variables.push(Variable { name: Some((*name).into()), kind: kind.clone(), ..Variable::default() });
+        }
         let tokens = Tokens::of(source)?;
         Reader { tokens, program: self, scope: outermost }.whole()
     }
@@ -198,6 +205,7 @@ impl Reader<'_, '_> {
         if self.tokens.is("[") || self.tokens.is(".") {
             return Err("changes a part of a value");
         }
+        self.program.changed.push((place.clone(), None));
         Ok(place)
     }
 

@@ -7,7 +7,9 @@ impl Reader<'_, '_> {
     /// One statement; NULL is none.
     pub(super) fn step(&mut self) -> Read<Option<Step>> {
         if let Some(place) = self.assigned()? {
+            let change = self.program.changed.len() - 1;
             let value = self.up_to(";")?;
+            self.program.changed[change].1 = Some(value);
             return Ok(Some(Step::Assign(place, value)));
         }
         if self.tokens.is("<<") || self.tokens.is_any(&["declare", "begin", "loop", "while", "for", "foreach"]) {
