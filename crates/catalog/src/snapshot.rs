@@ -76,6 +76,8 @@ pub struct Snapshot {
     pub domains: HashMap<String, Vec<Harm>>,
     /// Of views, what their queries run besides reading tables; of tables, whether what hangs on them may run any text.
     pub relation_code: HashMap<Oid, RelationCode>,
+    /// Of tables that nodes share, and views over them: names of relations that what hangs on them uses.
+    pub named_by_code: HashMap<Oid, Vec<String>>,
     /// Code of users' own, or a text that PostgreSQL's runs, may come to tables of which a node has a part or a copy: where
     /// this is not so, no statement need be looked through for it.
     pub reaches: bool,

@@ -27,6 +27,7 @@ mod hanging;
 mod lookup_path;
 mod makes;
 mod marked;
+mod named;
 mod reach;
 mod relation_set;
 mod row_by_row;
@@ -378,6 +379,7 @@ impl<'s> Graph<'s> {
             }
         }
         all.relations = self.relation_code(dynamic);
+        all.named = self.named_by_code();
         for (table, (own, tied)) in self.row_by_row() {
             let code = all.relations.entry(table).or_default();
             (code.by_rows, code.by_tied_rows) = (own, tied);
@@ -407,6 +409,16 @@ pub fn marked() -> Refusal {
     )
 }
 
+/// Home would use a temporary table there, and other nodes what it hides.
+pub fn hidden(table: &str, name: &str) -> Refusal {
+    Refusal::new(
+        format!(
+            "code that runs where \"{table}\" is written names \"{name}\", which is a temporary table in this session: nodes do not have that"
+        ),
+        format!("Drop the temporary table \"{name}\", or give it another name."),
+    )
+}
+
 /// What runs on each node must do the same there.
 fn differs(subject: &str, reach: &Reach) -> Option<Breach> {
     Some(Breach::new(subject, How::Varies(reach.varies.as_deref()?.into())))
@@ -420,6 +432,7 @@ struct AllNeeds {
     operators: HashMap<String, Vec<Harm>>,
     domains: HashMap<String, Vec<Harm>>,
     relations: HashMap<Oid, RelationCode>,
+    named: HashMap<Oid, Vec<String>>,
 }
 
 impl AllNeeds {
@@ -467,4 +480,5 @@ pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
     snapshot.row_code = own.any(|f| f.of_row && (f.reads_herd_tables || f.needs_home || f.dynamic));
     snapshot.reaches = all.reach();
     (snapshot.operators, snapshot.domains, snapshot.relation_code) = (all.operators, all.domains, all.relations);
+    snapshot.named_by_code = all.named;
 }

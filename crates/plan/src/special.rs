@@ -27,6 +27,8 @@ pub struct Special {
     pub catches: bool,
     /// It uses a table whose code breaks the rule of where code may be.
     pub marked: bool,
+    /// It writes a table whose code names what is temporary in this session: both.
+    pub hides: Option<(String, String)>,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
     /// It calls a function that routers run: its name.
@@ -80,7 +82,8 @@ impl Special {
 /// `cx` has the types of the statement's parameters: values become such before anything runs.
 pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
     let snapshot = cx.snapshot;
-    let any = !(snapshot.relation_code.is_empty() && snapshot.domains.is_empty());
+    let hides = !cx.temporary.is_empty() && !snapshot.named_by_code.is_empty();
+    let any = hides || !(snapshot.relation_code.is_empty() && snapshot.domains.is_empty());
     let writes = any && writes(statement);
     let mut find = Find { cx, writes, words: HashSet::new(), told: vec![], special: Special::default() };
     find.node(statement);
@@ -134,6 +137,9 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
         self.special.watched |= needs::relation_runs_text(rv, self.writes, self.cx)
             || self.writes && needs::temporary_runs_text(rv, self.cx);
         self.special.marked |= needs::is_marked(rv, self.cx);
+        if self.writes && self.special.hides.is_none() {
+            self.special.hides = needs::hides(rv, self.cx).map(|name| (rv.relname.clone(), name.to_string()));
+        }
     }
 
     fn node(&mut self, n: &'a NodeEnum) -> bool {

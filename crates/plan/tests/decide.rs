@@ -57,7 +57,8 @@ fn word(variant: &impl Debug) -> String {
 }
 
 fn show_does(does: &Does) -> String {
-    let Special { pins, watched, catches, marked, writes, calls_admin: _, reads_sequences, leaves } = &does.special;
+    let Special { pins, watched, catches, marked, writes, calls_admin: _, reads_sequences, leaves, hides: _ } =
+        &does.special;
     let flags = [
         (*pins, "pins"),
         (*watched, "watched"),

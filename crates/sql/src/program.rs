@@ -239,6 +239,11 @@ impl Program {
         self.counts
     }
 
+    /// A name that is both a column's and a variable's means the column.
+    pub fn takes_columns(&self) -> bool {
+        self.conflict == Conflict::Column
+    }
+
     /// It has EXECUTE of text somewhere.
     pub fn runs_text(&self) -> bool {
         self.dynamic

@@ -61,6 +61,10 @@ impl Graph<'_> {
         if trigger.program.runs_text() {
             return Err("runs statements that it puts together".into());
         }
+        // A column that comes later would be meant in place of a variable.
+        if trigger.program.takes_columns() {
+            return Err("says that columns go before variables".into());
+        }
         if trigger.changes(&key.name) {
             return Err(format!("changes {0}, or all of NEW or OLD", told(key)));
         }

@@ -45,12 +45,13 @@ pub fn inert(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> bool {
         return false;
     }
     let column = |n: &Node| matches!(&n.node, Some(NodeEnum::ColumnDef(d)) if is_plain_column(d, snapshot));
+    let added = |n: &Node| column(n) && is_no_keys_name(n, snapshot);
     match statement {
         NodeEnum::AlterTableStmt(s) => {
             object_type(s.objtype) == ObjectType::ObjectTable
                 && s.cmds.iter().all(|n| match &n.node {
                     Some(NodeEnum::AlterTableCmd(c)) => {
-                        subtype(c) == T::AtAddColumn && c.def.as_deref().is_some_and(column)
+                        subtype(c) == T::AtAddColumn && c.def.as_deref().is_some_and(added)
                     }
                     _ => false,
                 })
@@ -87,6 +88,13 @@ pub fn inert(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> bool {
         }
         _ => false,
     }
+}
+
+/// Of triggers' code it was proved which columns its names mean ([`crate::code`], `same_key.rs`).
+fn is_no_keys_name(n: &Node, snapshot: &Snapshot) -> bool {
+    let distributed = |r: &Relation| r.distribution().is_some() && r.triggers;
+    let Some(NodeEnum::ColumnDef(d)) = &n.node else { return false };
+    !snapshot.relations.values().any(|r| distributed(r)) || is_nobodys_word(&d.colname, snapshot)
 }
 
 fn is_plain_column(d: &ast::ColumnDef, snapshot: &Snapshot) -> bool {

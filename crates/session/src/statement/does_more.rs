@@ -114,6 +114,9 @@ impl Session {
         if special.marked {
             return Err(plan::code::marked().into());
         }
+        if let Some((table, name)) = &special.hides {
+            return Err(plan::code::hidden(table, name).into());
+        }
         if special.catches {
             return Err(plan::code::caught().into());
         }

@@ -234,7 +234,8 @@ impl Names<'_> {
                 seen_target = true;
                 continue;
             }
-            if said.any(&rv.relname) {
+            let named = |a: &ast::Alias| said.any(&a.aliasname) || names::strings(&a.colnames).iter().any(|c| has(c));
+            if said.any(&rv.relname) || rv.alias.as_ref().is_some_and(named) {
                 return Err(UNCLEAR);
             }
             // What WITH queries give is looked at where they stand.
