@@ -64,9 +64,22 @@ def test_with_that_writes_a_reference_table(db):
 
 
 def test_temporary_objects_over_distributed_tables(db):
-    db.refused("CREATE TEMP VIEW tv AS SELECT * FROM d")
+    db.run("CREATE TEMP VIEW tv AS SELECT * FROM d")
+    assert db.one("SELECT count(*) FROM tv") == 40
+    db.refused("DELETE FROM tv", "tv")
+    # Home's copy alone would be written.
+    db.run("CREATE TEMP VIEW tr AS SELECT * FROM r", "CREATE FUNCTION through() RETURNS void LANGUAGE plpgsql AS $$ BEGIN UPDATE tr SET v = 9; END $$")
+    db.refused("UPDATE tr SET v = 9", "tr")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        db.run("SELECT through()")
+    # Home's part alone would be read.
+    db.run("CREATE FUNCTION counts() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM tv); END $$")
+    db.refused("SELECT counts()")
+    db.run("DROP VIEW tv, tr", "DROP FUNCTION through(), counts()")
     db.run("CREATE TEMP TABLE tt (id int)")
-    db.refused("CREATE VIEW tw AS SELECT d.* FROM d JOIN tt USING (id)")
+    db.run("INSERT INTO tt VALUES (1), (2), (99)", "CREATE VIEW tw AS SELECT d.* FROM d JOIN tt USING (id)")
+    assert db.one("SELECT count(*) FROM tw") == 2
+    db.run("DROP VIEW pg_temp.tw")
     try:
         db.run("CREATE TEMP TABLE made AS SELECT * FROM d")
     except psycopg.errors.FeatureNotSupported:

@@ -20,6 +20,7 @@ pub mod load;
 pub mod schema;
 mod session_code;
 pub mod snapshot;
+mod temporary;
 
 pub use code::Code;
 pub use definition::{Definition, ViewOver, read_definition, read_view_elsewhere, read_views};
@@ -30,6 +31,7 @@ pub use load::{KeptColumns, load, load_in_transaction, load_with};
 pub use schema::{HerdKey, SEAL_NODE, bootstrap_home, bootstrap_home_sql, bootstrap_node_sql};
 pub use session_code::{Left, SessionCode};
 pub use snapshot::*;
+pub use temporary::{TemporaryDefinition, TemporaryRelation, TemporaryView, read_temporary_views};
 
 /// A row of a text-format result; `None` is SQL NULL.
 pub type Row = Vec<Option<String>>;

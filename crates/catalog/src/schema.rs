@@ -12,6 +12,7 @@ const NODE: &str = concat!(
     include_str!("schema/rights.sql"),
     include_str!("schema/owner.sql"),
     include_str!("schema/materialized.sql"),
+    include_str!("schema/read_whole.sql"),
     include_str!("schema/cluster.sql"),
     include_str!("schema/move.sql"),
     include_str!("schema/admin.sql"),

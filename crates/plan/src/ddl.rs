@@ -103,6 +103,20 @@ pub fn classify(statement: &NodeEnum, sql: &str, snapshot: &Snapshot, facts: &Fa
     }
 }
 
+/// The statement that makes a temporary view which is nowhere read or written by its name, if it reads more than local tables.
+/// `apart`: its query's code may not run on home.
+pub fn temporary_view(
+    statement: &NodeEnum,
+    view: &sql::ast::ViewStmt,
+    snapshot: &Snapshot,
+    facts: &Facts,
+    apart: bool,
+) -> Result<Option<String>, Refusal> {
+    let cx = Cx { statement, sql: "", snapshot, facts, locked: Default::default() };
+    let made = create::temporary_view(&cx, view, apart)?;
+    cx.locked.get().map_or(Ok(made), |relation| Err(Refusal::locked(&relation.name)))
+}
+
 type Decided = Result<Ddl, Refusal>;
 
 fn decide(cx: &Cx) -> Decided {

@@ -14,7 +14,7 @@ pub(crate) mod read_before;
 pub(crate) mod returned;
 mod touches;
 
-use catalog::{Oid, Placement};
+use catalog::{Oid, Placement, TemporaryRelation};
 use sql::ast;
 use sql::{NodeEnum, clauses, relations, search};
 
@@ -36,7 +36,7 @@ pub struct InTurn {
     pub rows: Vec<(usize, usize)>,
     /// What names mean, for whoever plans them again when the types of those columns are known.
     pub search_path: Vec<String>,
-    pub temporary: Vec<String>,
+    pub temporary: Vec<TemporaryRelation>,
     /// Several of them read the same table, and are to see one state of it.
     pub one_state: bool,
 }

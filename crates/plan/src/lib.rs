@@ -72,6 +72,7 @@ pub mod stand_ins;
 mod standby;
 pub mod steps;
 pub mod tableoid;
+mod temporary_views;
 pub mod text;
 mod through_views;
 pub mod tree;
@@ -96,7 +97,7 @@ pub use types::*;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use catalog::{Oid, Placement, Relation, Snapshot};
+use catalog::{Oid, Placement, Relation, Snapshot, TemporaryRelation};
 use sql::ast::RangeVar;
 use sql::{NodeEnum, names, relations, search};
 
@@ -105,8 +106,8 @@ pub struct Context<'a> {
     pub snapshot: &'a Snapshot,
     /// Schemas unqualified names are looked up in, first to last.
     pub search_path: &'a [String],
-    /// Names of the session's temporary tables: they hide others and live on home.
-    pub temporary: &'a [String],
+    /// The session's temporary tables and views: they hide others and live on home.
+    pub temporary: &'a [TemporaryRelation],
     /// Types of the statement's parameters, as the client has declared them or PostgreSQL has inferred them; 0: not known.
     pub parameters: &'a [Oid],
     /// The temporary table that an INSERT of distributed rows goes to, as the session's connection tells.
@@ -125,7 +126,7 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Before planning: no views, no lists, no parameters.
-    pub fn new(snapshot: &'a Snapshot, search_path: &'a [String], temporary: &'a [String]) -> Self {
+    pub fn new(snapshot: &'a Snapshot, search_path: &'a [String], temporary: &'a [TemporaryRelation]) -> Self {
         let (views, lists) = (Default::default(), Default::default());
         Self {
             snapshot,
@@ -196,13 +197,14 @@ impl<'a> Context<'a> {
         let distributed = |rv: &&RangeVar| {
             let relation = self.relation(rv);
             relation.is_some_and(|r| r.distribution().is_some() || r.kind == catalog::RelationKind::View)
+                || !std::ptr::eq(*rv, target) && temporary_views::named(rv, self).is_some()
         };
         relations::of(statement).iter().any(distributed).then_some(target.relname.as_str())
     }
 
     /// A temporary table of the session's, by its name alone.
     pub fn is_temporary(&self, rv: &RangeVar) -> bool {
-        rv.schemaname.is_empty() && self.temporary.contains(&rv.relname)
+        rv.schemaname.is_empty() && self.temporary.iter().any(|t| *t == *rv.relname)
     }
 }
 
@@ -234,6 +236,9 @@ fn plan_rewritten(changed: NodeEnum, cx: &Context, steps: &Steps) -> Result<Plan
 }
 
 fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
+    if let Some(tree) = temporary_views::expand(statement, cx)? {
+        return plan_rewritten(tree, cx, steps);
+    }
     views::refuse_locked(statement, cx)?;
     if let Some(tree) = inline::calls(statement, cx) {
         return plan_rewritten(tree, cx, steps);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::{Oid, Relation};
+use catalog::{Oid, Relation, TemporaryRelation};
 
 use crate::broadcast::{ChangeFrom, Made};
 use crate::in_turn::InTurn;
@@ -150,7 +150,7 @@ pub struct Clock {
     pub relation: Option<Arc<Relation>>,
     /// What its names mean, for whoever plans it again.
     pub search_path: Vec<String>,
-    pub temporary: Vec<String>,
+    pub temporary: Vec<TemporaryRelation>,
 }
 
 /// What a statement that does more than read may leave in its transaction.
@@ -327,7 +327,7 @@ pub struct InsertSelect {
     pub target_uses: Sequences,
     /// What the source's names mean, for whoever plans it again with casts around it.
     pub search_path: Vec<String>,
-    pub temporary: Vec<String>,
+    pub temporary: Vec<TemporaryRelation>,
     /// The source names something temporary, which is on the session's own connection.
     pub reads_temporary: bool,
     /// Where its rows go.

@@ -161,7 +161,7 @@ fn facts() -> Facts {
     let table = |index: &str, schema: &str, table: &str| (index.to_string(), (schema.to_string(), table.to_string()));
     Facts {
         search_path: vec!["pg_catalog".into(), "public".into()],
-        temporary: vec!["scratch".into()],
+        temporary: vec![catalog::TemporaryRelation::named("scratch")],
         indexes: HashMap::from([
             table("orders_note_idx", "public", "orders"),
             table("public.orders_taken", "public", "orders"),

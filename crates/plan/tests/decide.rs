@@ -16,7 +16,7 @@ use plan::{Context, Decided, Does, Plan, Utility};
 fn plans_are_those_that_the_golden_files_say() {
     let snapshot = golden_herd::snapshot();
     let search_path = ["pg_catalog".to_owned(), "public".to_owned()];
-    let temporary = ["scratch".to_owned()];
+    let temporary = [catalog::TemporaryRelation::named("scratch")];
     let context = Context::new(&snapshot, &search_path, &temporary);
     golden_support::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decided"), |sql| show(sql, &context));
 }

@@ -18,7 +18,7 @@ use plan::{
 fn plans_are_what_the_golden_files_say() {
     let snapshot = snapshot();
     let search_path = ["pg_catalog".to_owned(), "public".to_owned()];
-    let temporary = ["scratch".to_owned()];
+    let temporary = [catalog::TemporaryRelation::named("scratch")];
     let context = Context::new(&snapshot, &search_path, &temporary);
     golden_support::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), |sql| show(sql, &context));
 }

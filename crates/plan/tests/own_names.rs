@@ -17,7 +17,7 @@ use sql::{NodeEnum, ast, build, names, search};
 fn plans_look_up_nothing_that_statements_do_not() {
     let snapshot = golden_herd::snapshot();
     let search_path = ["pg_catalog".to_owned(), "public".to_owned()];
-    let temporary = ["scratch".to_owned()];
+    let temporary = [catalog::TemporaryRelation::named("scratch")];
     let (mut seen, mut faults) = (0, vec![]);
     for statement in statements() {
         let Ok(mut trees) = sql::parse(&statement, true) else { continue };

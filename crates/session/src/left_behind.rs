@@ -255,7 +255,7 @@ fn read(rows: Vec<catalog::Row>) -> Found {
         match (kind.as_str(), value) {
             ("s", Some(value)) => found.settings.set(name, value),
             ("c", Some(value)) => found.custom.push((name.to_ascii_lowercase(), value.clone())),
-            ("t" | "y" | "z", _) => found.temporary.add(name, kind),
+            ("t" | "v" | "y" | "z", _) => found.temporary.add(name, kind),
             ("p", _) => found.pins |= name.parse::<u8>().unwrap_or(0),
             _ => {}
         }

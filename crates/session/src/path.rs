@@ -50,6 +50,7 @@ impl Session {
 
     /// Before names are looked up: home is asked of schemas that not everybody may use.
     pub async fn settle_path(&mut self) -> Result<()> {
+        self.settle_temporary_views().await?;
         match self.path_word {
             PathWord::Open => Ok(()),
             PathWord::Until(until) if Instant::now() < until => Ok(()),
@@ -115,12 +116,14 @@ impl Session {
     fn hash_context(&mut self) {
         // The same for all sessions; nobody outside can find two paths that look alike.
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        self.temporary = self.pg_temp.hiding(&self.epoch.snapshot, &self.search_path);
+        let role = self.current_role();
+        let role = role.as_deref().unwrap_or(self.login.user());
+        self.temporary = self.pg_temp.hiding(&self.epoch.snapshot, &self.search_path, role).into();
         let unasked = self.path_word == PathWord::Unasked;
         self.context = KEY.hash_one((
             &self.search_path,
             unasked,
-            (&self.temporary, &self.pg_temp.told.types),
+            (&self.temporary, &self.pg_temp.told.types, self.pg_temp.mark()),
             self.standard_conforming_strings(),
             self.bulk.upsert,
         ));

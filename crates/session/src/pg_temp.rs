@@ -8,8 +8,11 @@
 //! schema, and where such changes were undone, or dropped what was ON COMMIT DROP. It does not know who makes them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use catalog::{Column, Placement, Relation, RelationKind, Snapshot};
+use catalog::{
+    Column, Placement, Relation, RelationKind, Snapshot, TemporaryDefinition, TemporaryRelation, TemporaryView,
+};
 use exec::ExecError;
 use plan::ddl::Mode;
 use plan::kind::{Holds, Kind};
@@ -26,6 +29,18 @@ pub struct PgTemp {
     pub made: Made,
     /// The transaction has changed what is in it.
     changed: bool,
+    /// Where there are views.
+    views: Option<Box<OwnViews>>,
+}
+
+/// Its views.
+#[derive(Default)]
+struct OwnViews {
+    list: Vec<TemporaryDefinition>,
+    /// They were so under that catalog; `None`: code may have changed them since.
+    epoch: Option<u64>,
+    /// Another one each time that code may have changed them.
+    mark: u64,
 }
 
 /// PostgreSQL makes the schema when something is first put into it, and keeps it then, whatever is dropped.
@@ -38,8 +53,8 @@ pub enum Made {
     Yes,
 }
 
-/// Relations (`t`), and types: those that hide one of PostgreSQL's own (`z`), and others (`y`).
-pub const NAMES: &str = "SELECT relname AS name, 't' AS kind FROM pg_catalog.pg_class \
+/// Relations (`t`; views are `v`), and types: those that hide one of PostgreSQL's own (`z`), and others (`y`).
+pub const NAMES: &str = "SELECT relname AS name, CASE relkind WHEN 'v' THEN 'v' ELSE 't' END AS kind FROM pg_catalog.pg_class \
          WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() \
      UNION ALL SELECT t.typname, CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_type b WHERE b.typname OPERATOR(pg_catalog.=) t.typname \
              AND b.typnamespace OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace) THEN 'z' ELSE 'y' END \
@@ -51,17 +66,21 @@ pub const NAMES: &str = "SELECT relname AS name, 't' AS kind FROM pg_catalog.pg_
 /// What [`NAMES`] has told.
 #[derive(Default, PartialEq, Eq)]
 pub struct Told {
-    /// Of all relations, indexes among them.
-    pub names: Vec<String>,
+    /// Of all relations, indexes among them; whether it is a view.
+    pub names: Vec<(String, bool)>,
     /// Domains, enums, ranges and composite types; whether one of PostgreSQL's own has that name.
     pub types: Vec<(String, bool)>,
 }
 
 impl Told {
+    fn has_views(&self) -> bool {
+        self.names.iter().any(|(_, view)| *view)
+    }
+
     /// A row of [`NAMES`].
     pub fn add(&mut self, name: &str, kind: &str) {
         match kind {
-            "t" => self.names.push(name.to_string()),
+            "t" | "v" => self.names.push((name.to_string(), kind == "v")),
             kind => self.types.push((name.to_string(), kind == "z")),
         }
     }
@@ -69,10 +88,27 @@ impl Told {
 
 impl PgTemp {
     /// What an unqualified name means there and nowhere else: all of it, but for what the search path finds before `pg_temp`.
-    pub fn hiding(&self, snapshot: &Snapshot, path: &[String]) -> Vec<String> {
+    /// `role`: who reads its views.
+    pub fn hiding(&self, snapshot: &Snapshot, path: &[String], role: &str) -> Vec<TemporaryRelation> {
         let before = path.iter().position(|s| s == "pg_temp").map_or(&[][..], |at| &path[..at]);
         let found = |name: &String| !before.is_empty() && snapshot.resolve(None, name, before).is_some();
-        self.told.names.iter().filter(|name| !found(name)).cloned().collect()
+        let hiding = self.told.names.iter().map(|(name, _)| name).filter(|name| !found(name));
+        hiding.map(|name| TemporaryRelation { name: name.clone(), view: self.view(name, role).map(Arc::new) }).collect()
+    }
+
+    /// A view over distributed or reference tables.
+    fn view(&self, name: &str, role: &str) -> Option<TemporaryView> {
+        let view = self.views.as_ref()?.list.iter().find(|v| v.name == name)?;
+        let definition = sql::parse(&view.definition, true).ok()?.pop()?;
+        let (query, whole) = sql::read_whole::query(&definition)?;
+        let query = sql::deparse(&NodeEnum::SelectStmt(Box::new(query.clone()))).ok()?;
+        let of_another = (view.owner != role).then(|| view.owner.clone());
+        Some(TemporaryView { query, columns: view.columns.clone(), whole, of_another })
+    }
+
+    /// What the session's plans depend on besides what is hidden.
+    pub fn mark(&self) -> u64 {
+        self.views.as_ref().map_or(0, |v| v.mark)
     }
 
     /// A type that hides a permanent one.
@@ -89,6 +125,7 @@ impl PgTemp {
     /// From now on nothing is known to be in it; the schema may be there.
     pub fn clear(&mut self) {
         self.told = Told::default();
+        self.views = None;
     }
 
     /// Something has been put into it.
@@ -147,7 +184,45 @@ impl Session {
         }
         let same = self.pg_temp.told == told;
         self.pg_temp.changed |= self.transaction.is_active() && !same;
+        if told.has_views() || self.pg_temp.told.has_views() {
+            static TOLD: AtomicU64 = AtomicU64::new(1);
+            let mark = TOLD.fetch_add(1, Ordering::Relaxed);
+            self.pg_temp.views = Some(Box::new(OwnViews { mark, ..OwnViews::default() }));
+        }
         self.pg_temp.told = told;
+    }
+
+    /// Before names are looked up: what its views are made of changes with what they read.
+    pub async fn settle_temporary_views(&mut self) -> Result<()> {
+        let Some(views) = &self.pg_temp.views else { return Ok(()) };
+        if views.epoch == Some(self.epoch.serial) || self.transaction.has_failed() {
+            return Ok(());
+        }
+        self.read_temporary_views().await?;
+        self.refresh_context();
+        Ok(())
+    }
+
+    async fn read_temporary_views(&mut self) -> Result<()> {
+        if !self.pg_temp.told.has_views() {
+            self.pg_temp.views = None;
+            return Ok(());
+        }
+        let home = self.epoch.snapshot.home;
+        let list = match self.transaction.get(home) {
+            Some(p) => catalog::read_temporary_views(&mut p.lane).await.map_err(exec::catalog_error)?,
+            None => match self.pin.take() {
+                Some(mut lane) => {
+                    let views = catalog::read_temporary_views(&mut lane).await;
+                    self.pin.put_back(lane);
+                    views.map_err(exec::catalog_error)?
+                }
+                None => vec![],
+            },
+        };
+        let (mark, epoch) = (self.pg_temp.mark(), Some(self.epoch.serial));
+        self.pg_temp.views = Some(Box::new(OwnViews { list, epoch, mark }));
+        Ok(())
     }
 
     /// ROLLBACK TO SAVEPOINT, at what is the transaction's depth now.
@@ -258,6 +333,7 @@ impl Session {
             }
         }
         self.pg_temp.told = told;
+        self.read_temporary_views().await?;
         self.refresh_context();
         Ok(())
     }

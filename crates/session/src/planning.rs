@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use catalog::{Relation, RelationKind};
+use catalog::{Relation, RelationKind, TemporaryRelation};
 use exec::{Compiled, Epoch, ExecError};
 use sql::{NodeEnum, ast, names};
 
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_millis(20);
 struct Planning<'p> {
     epoch: &'p Epoch,
     search_path: &'p [String],
-    temporary: &'p [String],
+    temporary: &'p [TemporaryRelation],
     context: u64,
     upsert: bool,
     target: Option<&'p Arc<Relation>>,
@@ -55,12 +55,16 @@ impl Planning<'_> {
     }
 
     fn names_temporary(&self, statement: &NodeEnum) -> bool {
-        let temporary = |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || self.temporary.contains(&rv.relname);
+        let temporary =
+            |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || self.temporary.iter().any(|t| *t == *rv.relname);
         !self.temporary.is_empty() && sql::relations::of(statement).into_iter().any(temporary)
     }
 
     fn names_view(&self, statement: &NodeEnum) -> bool {
         sql::relations::of(statement).into_iter().any(|rv| {
+            if rv.schemaname.is_empty() && self.temporary.iter().any(|t| t.view.is_some() && *t == *rv.relname) {
+                return true;
+            }
             let (schema, name) = names::table(rv);
             let relation = self.epoch.snapshot.resolve(schema, name, self.search_path);
             relation.is_some_and(|r| r.kind == RelationKind::View)

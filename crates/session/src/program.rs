@@ -21,6 +21,7 @@ mod signature;
 mod types;
 mod values;
 
+use catalog::TemporaryRelation;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -109,7 +110,7 @@ pub struct Running<'p> {
     made: bool,
     /// Where its names are looked up.
     path: Arc<Vec<String>>,
-    temporary: Vec<String>,
+    temporary: Arc<[TemporaryRelation]>,
     /// Whether expressions are more than that to PL/pgSQL, by their texts.
     queries: HashMap<String, bool>,
     /// What it gives, and the rows of a set.

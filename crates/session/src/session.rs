@@ -1,5 +1,6 @@
 //! The state of one client's session, and how the executor borrows it. It does not read from the client.
 
+use catalog::TemporaryRelation;
 use std::collections::HashMap;
 use std::sync::Arc;
 use wire::sqlstate;
@@ -73,7 +74,7 @@ pub struct Session {
     pub shown: Shown,
     pub pg_temp: PgTemp,
     /// The names of its temporary relations that hide others, see [`PgTemp::hiding`].
-    pub temporary: Vec<String>,
+    pub temporary: Arc<[TemporaryRelation]>,
     pub statements: FastMap<String, Arc<Prepared>>,
     /// What its prepared statements may take.
     pub allowance: Allowance,

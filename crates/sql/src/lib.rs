@@ -16,6 +16,7 @@ pub mod one_row;
 pub mod own;
 pub mod parse;
 pub mod program;
+pub mod read_whole;
 pub mod relations;
 pub mod search;
 pub mod split;

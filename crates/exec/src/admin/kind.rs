@@ -114,6 +114,7 @@ impl<C: Client> Work<'_, C> {
         let before = find(&known).ok_or_else(undefined)?;
         let referenced = self.referenced(&before, &known).await?;
         let views = self.views_over(&[before.oid]).await?;
+        views::refuse_temporary(&views)?;
         self.take_locks(&Locks::of_kind(&before, &referenced).with_views(&views)).await?;
         let snapshot = self.snapshot_now().await?;
         let table = find(&snapshot).ok_or_else(undefined)?;

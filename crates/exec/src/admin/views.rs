@@ -48,6 +48,18 @@ fn with_placement(snapshot: &Snapshot, tables: &[Oid], placement: Placement) -> 
     snapshot
 }
 
+fn is_of_a_session(view: &ViewOver) -> bool {
+    view.schema.starts_with("pg_temp_")
+}
+
+/// A table becomes another one: only the session that has made a temporary view can have it take its query once more.
+pub(super) fn refuse_temporary(views: &[ViewOver]) -> Result<()> {
+    let Some(view) = views.iter().find(|v| is_of_a_session(v)) else { return Ok(()) };
+    let message = format!("temporary view \"{}\" reads the table, which is to become another one", view.name);
+    Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("Drop it, or wait for the session to end that has made it; it can be made again afterwards."))
+}
+
 fn mixed(view: &ViewOver) -> ExecError {
     let message =
         format!("view \"{}\" would be over both distributed and local tables, which is not supported", view.name);
@@ -75,7 +87,7 @@ impl<C: Client> Work<'_, C> {
     pub(super) async fn copy_views(&mut self, node: NodeId, snapshot: &Snapshot) -> Result<()> {
         let tables: Vec<Oid> = snapshot.relations.values().filter(|r| is_herd(r)).map(|r| r.oid).collect();
         let mut views = self.views_over(&tables).await?;
-        views.retain(|v| !reads_of_query(snapshot, &v.query).local);
+        views.retain(|v| !is_of_a_session(v) && !reads_of_query(snapshot, &v.query).local);
         self.make_views_on(&[node], &views).await
     }
 

@@ -7,6 +7,7 @@ use crate::route::{Forwarded, Ids, forward};
 use crate::work::Work;
 use crate::work::own_catalog::load_own;
 use crate::work::planned::planned;
+use catalog::TemporaryRelation;
 
 impl<C: Client> Work<'_, C> {
     /// The empty table, then its rows as an INSERT … SELECT of the transaction's own schema.
@@ -14,7 +15,7 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         create: &str,
         insert: &str,
-        temporary: &[String],
+        temporary: &[TemporaryRelation],
     ) -> Result<Forwarded> {
         let home = self.home();
         let mut p = self.lane(home).await?;
@@ -32,7 +33,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Rows for a table that the transaction has made, by an INSERT … SELECT. The tag counts them.
-    pub(super) async fn fill(&mut self, insert: &str, temporary: &[String]) -> Result<Forwarded> {
+    pub(super) async fn fill(&mut self, insert: &str, temporary: &[TemporaryRelation]) -> Result<Forwarded> {
         let epoch = load_own(self).await?;
         let search_path = self.schemas().await?;
         let mut work = self.with_epoch(&epoch, true);

@@ -1,7 +1,7 @@
 //! CREATE and REFRESH MATERIALIZED VIEW over distributed tables: the rows go into a table that lasts as long as the transaction, and
 //! home's own REFRESH takes them from there (`catalog/src/schema/materialized.sql`). It does not know what the query reads.
 
-use catalog::{quote_ident, quote_literal};
+use catalog::{TemporaryRelation, quote_ident, quote_literal};
 use plan::ddl::Materialized;
 use sql::materialized::Column;
 use wire::sqlstate;
@@ -12,7 +12,11 @@ use crate::route::Forwarded;
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
-    pub(super) async fn materialize(&mut self, view: &Materialized, temporary: &[String]) -> Result<Forwarded> {
+    pub(super) async fn materialize(
+        &mut self,
+        view: &Materialized,
+        temporary: &[TemporaryRelation],
+    ) -> Result<Forwarded> {
         if view.create.is_none() {
             self.refuse_other_owner(&view.view).await?;
             self.refuse_lasting(view, temporary).await?;
@@ -64,7 +68,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// PostgreSQL undoes what a view's query does to the session, and lets it change no role; here nothing would.
-    async fn refuse_lasting(&mut self, view: &Materialized, temporary: &[String]) -> Result<()> {
+    async fn refuse_lasting(&mut self, view: &Materialized, temporary: &[TemporaryRelation]) -> Result<()> {
         let tree = sql::parse(&view.query, true)?.pop().ok_or_else(|| ExecError::internal("no query"))?;
         let search_path = self.schemas().await?;
         let cx = plan::Context::new(&self.epoch.snapshot, &search_path, temporary);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::sqlstate;
 
-use catalog::NodeId;
+use catalog::{NodeId, TemporaryRelation};
 use sql::NodeEnum;
 
 use plan::ddl::facts::{self, Answers};
@@ -32,7 +32,7 @@ impl<C: Client> Work<'_, C> {
         statement: &NodeEnum,
         sql: &str,
         search_path: &[String],
-        temporary: &[String],
+        temporary: &[TemporaryRelation],
     ) -> Result<Option<Forwarded>> {
         let mode = Mode::of(statement);
         if mode == Mode::NotDdl || is_temporary(statement, temporary) {

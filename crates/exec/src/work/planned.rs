@@ -1,6 +1,7 @@
 //! Plans a statement that has come about while another one runs. What is more than a moment's work is planned on a thread apart,
 //! as the session does with what clients send. It does not know what the statement is for.
 
+use catalog::TemporaryRelation;
 use std::sync::Arc;
 
 use plan::{Context, Planned};
@@ -15,7 +16,7 @@ pub async fn planned(
     statement: NodeEnum,
     text: &str,
     search_path: &[String],
-    temporary: &[String],
+    temporary: &[TemporaryRelation],
     parameters: &[u32],
 ) -> Result<Compiled> {
     let short = plan::Steps::new(plan::Steps::SHORT);
@@ -35,7 +36,7 @@ async fn apart(
     epoch: Arc<Epoch>,
     statement: NodeEnum,
     text: String,
-    (search_path, temporary, parameters): (Vec<String>, Vec<String>, Vec<u32>),
+    (search_path, temporary, parameters): (Vec<String>, Vec<TemporaryRelation>, Vec<u32>),
 ) -> Result<Planned> {
     let planned = tokio::task::spawn_blocking(move || {
         let most = plan::Steps::new(plan::Steps::MOST);

@@ -4,6 +4,7 @@
 //!
 //! It does not know how it is watched. A statement that nothing here is known of is watched.
 
+use catalog::TemporaryRelation;
 use sql::NodeEnum;
 use sql::ast::{self, ObjectType as O};
 use sql::body::Body;
@@ -13,14 +14,14 @@ use crate::ddl::{Mode, is_temporary, made_temporary, object_type};
 
 impl Graph<'_> {
     pub(super) fn makes(&self, body: &Body) -> bool {
-        let temporary: Vec<String> =
-            body.utilities.iter().filter_map(made_temporary).map(|rv| rv.relname.clone()).collect();
+        let temporary: Vec<TemporaryRelation> =
+            body.utilities.iter().filter_map(made_temporary).map(|rv| TemporaryRelation::named(&*rv.relname)).collect();
         body.utilities.iter().any(|u| !self.is_harmless(u, &temporary))
     }
 
     /// No node's definitions, roles or rights are others afterwards, but for what the session alone has. `temporary`: names of
     /// temporary relations that the code makes.
-    fn is_harmless(&self, utility: &NodeEnum, temporary: &[String]) -> bool {
+    fn is_harmless(&self, utility: &NodeEnum, temporary: &[TemporaryRelation]) -> bool {
         match utility {
             u if Mode::of(u) == Mode::NotDdl => true,
             // Whose rows they are is known by their names.
@@ -31,8 +32,8 @@ impl Graph<'_> {
             NodeEnum::DropStmt(s) if is_relation(s.remove_type) => {
                 let unknown = |name: &&str| !self.by_name.contains_key(name);
                 let names: Vec<&str> = s.objects.iter().flat_map(bare).filter(unknown).collect();
-                let names: Vec<String> =
-                    names.into_iter().map(str::to_string).chain(temporary.iter().cloned()).collect();
+                let names: Vec<TemporaryRelation> =
+                    names.into_iter().map(TemporaryRelation::named).chain(temporary.iter().cloned()).collect();
                 is_temporary(utility, &names)
             }
             u => is_temporary(u, temporary),

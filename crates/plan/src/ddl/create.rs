@@ -52,15 +52,11 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let name = names::table(rv);
     cx.not_made_in_ours(name)?;
     let reads = reads_of_tree(cx, query);
-    let temporary = rv.relpersistence == "t" || reads.temporary;
-    if temporary && reads.distributed {
-        return Err(Refusal::new(
-            "a temporary view over distributed tables is not supported",
-            "Make it a view that is not temporary, or write its query out.",
-        ));
-    }
-    if temporary {
-        return Ok(Ddl::Home);
+    if rv.relpersistence == "t" || reads.temporary {
+        return match read_whole(s, query, reads)? {
+            Some(own) => Ok(Ddl::Nodes(Box::new(cx.home_and(vec![Step::new(own)], vec![])))),
+            None => Ok(Ddl::Home),
+        };
     }
     if reads.local && reads.distributed {
         return Err(mixed("a view"));
@@ -76,6 +72,28 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let mut spread = cx.home_and(vec![Step::new(cx.sql)], vec![elsewhere]);
     spread.unqualified = rv.schemaname.is_empty();
     Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+/// The statement that makes a temporary view which is nowhere read or written by its name, if it reads more than local tables.
+/// `apart`: its query's code may not run on home.
+pub fn temporary_view(cx: &Cx, s: &ast::ViewStmt, apart: bool) -> Result<Option<String>, Refusal> {
+    let Some(query) = s.query.as_deref() else { return Ok(None) };
+    let reads = reads_of_tree(cx, query);
+    read_whole(s, query, TablesRead { distributed: reads.distributed || apart, ..reads })
+}
+
+fn read_whole(s: &ast::ViewStmt, query: &Node, reads: TablesRead) -> Result<Option<String>, Refusal> {
+    let Some(text) = query.node.as_ref().filter(|_| reads.distributed || reads.reference) else { return Ok(None) };
+    if s.with_check_option != ast::ViewCheckOption::NoCheckOption as i32 {
+        return Err(Refusal::new(
+            "WITH CHECK OPTION of a temporary view over distributed or reference tables is not supported: nobody writes through it",
+            "Make it a view that is not temporary, or leave WITH CHECK OPTION out.",
+        ));
+    }
+    let definition = sql::read_whole::definition(&sql::deparse(text)?, !reads.distributed);
+    let definition = sql::parse(&definition, true)?.pop();
+    let made = ast::ViewStmt { query: Some(Box::new(Node { node: definition })), ..s.clone() };
+    deparse(NodeEnum::ViewStmt(Box::new(made))).map(Some)
 }
 
 /// The refusal of what would need home and the other nodes at once; `what`: "a view", "a function".
@@ -180,6 +198,7 @@ pub fn select_into(cx: &Cx, s: &ast::SelectStmt) -> Decided {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TablesRead {
     pub distributed: bool,
+    pub reference: bool,
     /// Local tables, or system catalogs, which tell of one node.
     pub local: bool,
     pub temporary: bool,
@@ -239,16 +258,21 @@ impl<'n> Tables<'n> {
     fn resolve(&self, cx: &Cx, depth: usize, known: &mut HashMap<String, TablesRead>) -> TablesRead {
         let mut reads = TablesRead::default();
         if depth > DEPTH_MAX {
-            return TablesRead { distributed: true, local: true, temporary: false };
+            return TablesRead { distributed: true, local: true, ..TablesRead::default() };
         }
         for name in &self.names {
-            if name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1) {
+            let own = cx.facts.temporary.iter().find(|t| **t == *name.1).filter(|_| name.0.is_none());
+            if own.is_some() || name.0 == Some("pg_temp") {
+                let named = own.or_else(|| cx.facts.temporary.iter().find(|t| **t == *name.1));
+                let view = named.and_then(|t| t.view.as_ref());
                 reads.temporary = true;
+                reads.distributed |= view.is_some_and(|v| !v.whole);
+                reads.reference |= view.is_some_and(|v| v.whole);
                 continue;
             }
             match cx.find(*name).map(|r| (&r.placement, r.kind, r)) {
                 Some((Placement::Distributed(_), ..)) => reads.distributed = true,
-                Some((Placement::Reference, ..)) => {}
+                Some((Placement::Reference, ..)) => reads.reference = true,
                 Some((Placement::Local, RelationKind::View, r)) => {
                     let name = catalog::qualified(&r.schema, &r.name);
                     let inner = known.get(&name).copied().unwrap_or_else(|| {
@@ -256,6 +280,7 @@ impl<'n> Tables<'n> {
                     });
                     known.insert(name, inner);
                     reads.distributed |= inner.distributed;
+                    reads.reference |= inner.reference;
                     reads.local |= inner.local;
                 }
                 Some(_) | None => reads.local = true,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use catalog::schema::CATALOG_LOCK;
-use catalog::{Row, Snapshot, quote_literal};
+use catalog::{Row, Snapshot, TemporaryRelation, quote_literal};
 use sql::NodeEnum;
 use sql::ast::{self, ObjectType};
 use sql::names;
@@ -18,7 +18,7 @@ pub struct Facts {
     /// Schemas unqualified names are looked up in, first to last.
     pub search_path: Vec<String>,
     /// Names of the session's temporary tables.
-    pub temporary: Vec<String>,
+    pub temporary: Vec<TemporaryRelation>,
     /// Schema and name of the table of each index the statement names, by the index's name as written.
     pub indexes: HashMap<String, (String, String)>,
     /// A free name for an index that was given none.

@@ -77,7 +77,7 @@ pub fn inert(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> bool {
                 .relation
                 .as_ref()
                 .map(names::table)
-                .filter(|(schema, name)| schema.is_some() || !facts.temporary.iter().any(|t| t == name));
+                .filter(|(schema, name)| schema.is_some() || !facts.temporary.iter().any(|t| t == *name));
             let table = table.and_then(|(schema, name)| snapshot.resolve(schema, name, &facts.search_path));
             let params = || s.index_params.iter().chain(&s.index_including_params);
             !s.concurrent

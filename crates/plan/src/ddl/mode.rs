@@ -1,5 +1,6 @@
 //! Which statements are utility statements of this kind, and how they stand to transactions and the catalog.
 
+use catalog::TemporaryRelation;
 use sql::NodeEnum;
 use sql::ast::{self, AlterTableType, PartitionCmd};
 
@@ -144,9 +145,10 @@ pub fn makes_temporary_function(statement: &NodeEnum) -> bool {
 }
 
 /// It is about nothing but the session's temporary tables, types and functions: no router need hear of it.
-pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
-    let known =
-        |rv: &ast::RangeVar| rv.schemaname == "pg_temp" || rv.schemaname.is_empty() && temporary.contains(&rv.relname);
+pub fn is_temporary(statement: &NodeEnum, temporary: &[TemporaryRelation]) -> bool {
+    let known = |rv: &ast::RangeVar| {
+        rv.schemaname == "pg_temp" || rv.schemaname.is_empty() && temporary.iter().any(|t| *t == *rv.relname)
+    };
     let var = |rv: &Option<ast::RangeVar>| rv.as_ref().is_some_and(known);
     let all = |nodes: &[ast::Node]| {
         !nodes.is_empty() && nodes.iter().all(|n| matches!(&n.node, Some(NodeEnum::RangeVar(rv)) if known(rv)))
@@ -174,7 +176,7 @@ pub fn is_temporary(statement: &NodeEnum, temporary: &[String]) -> bool {
         NodeEnum::LockStmt(s) => all(&s.relations),
         NodeEnum::DropStmt(s) if is_relation(s.remove_type) => {
             let named = |o: &ast::Node| match &super::place::strings_of(o)[..] {
-                [name] => temporary.iter().any(|t| t == name),
+                [name] => temporary.iter().any(|t| t == *name),
                 [schema, _] => *schema == "pg_temp",
                 _ => false,
             };

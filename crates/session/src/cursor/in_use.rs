@@ -1,6 +1,7 @@
 //! Tables that open cursors and portals of several nodes still read: PostgreSQL refuses to truncate, change or drop them (55006). What
 //! home's own cursors read it knows by itself; of the others a node knows its part at most, and only while rows are left there.
 
+use catalog::TemporaryRelation;
 use exec::{Compiled, ExecError};
 use plan::ddl::{self, NotInUse};
 use sql::{NodeEnum, relations};
@@ -19,14 +20,14 @@ pub struct Reads {
 
 impl Reads {
     /// `own`: names of the session's temporary tables.
-    pub fn of(compiled: &Compiled, own: &[String]) -> Self {
+    pub fn of(compiled: &Compiled, own: &[TemporaryRelation]) -> Self {
         let whole = compiled.plan.whole();
         let tables = compiled.relations().map(|r| r.oid).chain(whole.others.iter().copied()).collect();
         let mut temporary = vec![];
         if !own.is_empty() {
             let trees = sql::parse(&compiled.text, true).unwrap_or_default();
             for rv in trees.iter().flat_map(relations::of) {
-                if matches!(rv.schemaname.as_str(), "" | "pg_temp") && own.contains(&rv.relname) {
+                if matches!(rv.schemaname.as_str(), "" | "pg_temp") && own.iter().any(|t| *t == *rv.relname) {
                     temporary.push(rv.relname.clone());
                 }
             }

@@ -70,7 +70,7 @@ impl Session {
             pins: 0,
             shown,
             pg_temp: Default::default(),
-            temporary: vec![],
+            temporary: Arc::from([]),
             statements: Default::default(),
             allowance: exec::Allowance::of(&router.budget),
             memory: router.herd.memory.another(),

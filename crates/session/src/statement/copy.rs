@@ -79,7 +79,7 @@ impl Session {
         if self.pg_temp.made == Made::No {
             return Err(ExecError::sql(sqlstate::INVALID_SCHEMA_NAME, "schema \"pg_temp\" does not exist"));
         }
-        if !self.pg_temp.told.names.iter().any(|name| name == table) {
+        if !self.pg_temp.told.names.iter().any(|(name, _)| name == table) {
             let message = format!("relation \"pg_temp.{table}\" does not exist");
             return Err(ExecError::sql(sqlstate::UNDEFINED_TABLE, message));
         }

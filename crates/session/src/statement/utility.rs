@@ -1,5 +1,6 @@
 //! DDL and other utility statements, and what the session does behind a change of the schema. It does not know what they change.
 
+use catalog::TemporaryRelation;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,8 +47,12 @@ impl Session {
         if relation && let Some(done) = self.temporary_as(statement, sql).await? {
             return Ok(done);
         }
+        let of_view = match statement {
+            NodeEnum::ViewStmt(view) if relation => self.temporary_view(statement, view).await?,
+            _ => None,
+        };
         if makes {
-            if !self.reads_nothing(statement) {
+            if of_view.is_none() && !self.reads_nothing(statement) {
                 exec::code::judge_temporary(statement, &self.epoch, &self.search_path).await?;
             }
             self.use_pg_temp();
@@ -72,7 +77,10 @@ impl Session {
         };
         let forwarded = match done {
             Some(f) => f,
-            None => self.on_home_bound(sql, bound).await?,
+            None => match &of_view {
+                Some(own) => self.on_home(own).await?,
+                None => self.on_home_bound(sql, bound).await?,
+            },
         };
         self.refuse_in_use(statement, bound.is_some(), true).await?;
         self.transaction.holds_sequences |= self.transaction.is_active() && plan::ddl::holds_sequences(statement);
@@ -117,6 +125,13 @@ impl Session {
         filled.map(Some)
     }
 
+    /// What makes a temporary view that reads more than local tables.
+    async fn temporary_view(&mut self, statement: &NodeEnum, view: &ast::ViewStmt) -> Result<Option<String>> {
+        let judged = exec::code::judge_temporary(statement, &self.epoch, &self.search_path).await;
+        let facts = facts(&self.search_path, &self.temporary);
+        Ok(plan::ddl::temporary_view(statement, view, &self.epoch.snapshot, &facts, judged.is_err())?)
+    }
+
     async fn fill_temporary(&mut self, insert: &str) -> Result<Forwarded> {
         let tree = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
         let compiled = Arc::new(self.compile(&tree, insert).await?);
@@ -128,16 +143,16 @@ impl Session {
     fn reads_nothing(&self, statement: &NodeEnum) -> bool {
         let NodeEnum::CreateTableAsStmt(c) = statement else { return false };
         let Some(into) = c.into.as_deref() else { return false };
-        let exists = |rv: &ast::RangeVar| self.pg_temp.told.names.contains(&rv.relname);
+        let exists = |rv: &ast::RangeVar| self.pg_temp.told.names.iter().any(|(name, _)| *name == rv.relname);
         into.skip_data || c.if_not_exists && into.rel.as_ref().is_some_and(exists)
     }
 
     /// Nothing need be judged of it: it was classified by this catalog, or by one before in which no less was code.
-    fn is_inert(&self, statement: &NodeEnum, path: &[String], temporary: &[String]) -> bool {
+    fn is_inert(&self, statement: &NodeEnum, path: &[String], temporary: &[TemporaryRelation]) -> bool {
         plan::ddl::inert(statement, &self.router.herd.epoch.load().snapshot, &facts(path, temporary))
     }
 
-    fn change_may_take(&self, statement: &NodeEnum, path: &[String], temporary: &[String]) -> bool {
+    fn change_may_take(&self, statement: &NodeEnum, path: &[String], temporary: &[TemporaryRelation]) -> bool {
         plan::sequences::change_may_take(statement, &self.epoch.snapshot, &facts(path, temporary))
     }
 
@@ -164,6 +179,6 @@ impl Session {
     }
 }
 
-fn facts(path: &[String], temporary: &[String]) -> plan::ddl::Facts {
+fn facts(path: &[String], temporary: &[TemporaryRelation]) -> plan::ddl::Facts {
     plan::ddl::Facts { search_path: path.to_vec(), temporary: temporary.to_vec(), ..plan::ddl::Facts::default() }
 }
