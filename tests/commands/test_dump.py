@@ -58,6 +58,8 @@ INSERT INTO names SELECT i, 'n' || i FROM generate_series(1, 50) i;
 INSERT INTO kept_home (x) SELECT 'l' || i FROM generate_series(1, 20) i;
 CREATE MATERIALIZED VIEW busy (device, "how many") AS SELECT device, count(*) FROM "Ev ents" WHERE device > 2 GROUP BY device;
 CREATE UNIQUE INDEX ON busy (device);
+CREATE VIEW of_both (number, "its text") AS SELECT b.account, k.x FROM bank b JOIN kept_home k ON k.id = b.account;
+ALTER VIEW of_both RENAME COLUMN number TO "number of it";
 SELECT herd.split_shard('alone', 1);
 SELECT herd.split_shard('items', 7);
 SELECT herd.split_shard('byrange', 1);
@@ -65,7 +67,7 @@ SELECT lo_from_bytea(77777, decode(repeat('00ff', 5000), 'hex'));
 """
 # Splits of hash shards are not kept.
 MADE_WITH = {"alone": 4, "Ev ents": 8, "items": 8, "a_later_one": 8, "t": 8}
-TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_home", "devices", "busy", "by_time", "a_month", "at_times")
+TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_home", "devices", "busy", "by_time", "a_month", "at_times", "of_both")
 
 
 def herd(*arguments) -> subprocess.CompletedProcess:

@@ -66,6 +66,11 @@ impl ExecError {
         if views.is_empty() || code != sqlstate::INSUFFICIENT_PRIVILEGE {
             return self;
         }
+        // The right to the view itself.
+        let own = self.to_fields().message().to_string();
+        if views.iter().any(|v| own == format!("permission denied for view {v}")) {
+            return self;
+        }
         let message = format!(
             "this query takes {} apart over several nodes, which needs your own right to the tables below",
             views.iter().map(|v| format!("view \"{v}\"")).collect::<Vec<_>>().join(", ")

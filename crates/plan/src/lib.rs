@@ -47,6 +47,7 @@ pub mod moment;
 pub mod move_rows;
 pub mod narrow;
 pub mod needs;
+pub mod opened;
 pub mod order;
 mod overload;
 mod padded;
@@ -72,7 +73,6 @@ pub mod stand_ins;
 mod standby;
 pub mod steps;
 pub mod tableoid;
-mod temporary_views;
 pub mod text;
 mod through_views;
 pub mod tree;
@@ -197,7 +197,7 @@ impl<'a> Context<'a> {
         let distributed = |rv: &&RangeVar| {
             let relation = self.relation(rv);
             relation.is_some_and(|r| r.distribution().is_some() || r.kind == catalog::RelationKind::View)
-                || !std::ptr::eq(*rv, target) && temporary_views::named(rv, self).is_some()
+                || !std::ptr::eq(*rv, target) && opened::temporary(rv, self).is_some()
         };
         relations::of(statement).iter().any(distributed).then_some(target.relname.as_str())
     }
@@ -236,8 +236,10 @@ fn plan_rewritten(changed: NodeEnum, cx: &Context, steps: &Steps) -> Result<Plan
 }
 
 fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
-    if let Some(tree) = temporary_views::expand(statement, cx)? {
-        return plan_rewritten(tree, cx, steps);
+    if let Some((tree, views)) = opened::views(statement, cx)? {
+        let mut plan = plan_rewritten(tree, cx, steps)?;
+        plan.whole_mut().apart_views.extend(views);
+        return Ok(plan);
     }
     views::refuse_locked(statement, cx)?;
     if let Some(tree) = inline::calls(statement, cx) {

@@ -11,7 +11,7 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
 use crate::refuse::Refusal;
-use crate::{Context, Result};
+use crate::{Context, Result, opened};
 
 /// What a node of an expression needs, `what` in the user's words.
 pub struct Need {
@@ -264,6 +264,9 @@ fn refuse_whole_schemas(statement: &NodeEnum, cx: &Context) -> Result<()> {
 }
 
 fn of_relation(rv: &ast::RangeVar, cx: &Context) -> Option<Need> {
+    if opened::is_asked(rv) {
+        return None;
+    }
     let needs = cx.snapshot.relation_code.get(&cx.relation(rv)?.oid)?.read;
     Some(Need { what: format!("\"{}\"", rv.relname), herd: needs.herd, home: needs.home | needs.dynamic })
 }

@@ -8,7 +8,7 @@ use catalog::code::{Routine, can_mean};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
-use crate::{Context, Steps, called_first, given, inline};
+use crate::{Context, Steps, called_first, given, inline, opened};
 
 /// `SELECT f(…)`, `SELECT * FROM f(…) AS t (…)` or `CALL p(…)`.
 pub struct Call<'c> {
@@ -30,6 +30,13 @@ pub struct PerRow<'c> {
 
 /// The statement is a call, or has some among what it selects, that are to be run step by step, if they can be.
 pub fn is_run(statement: &NodeEnum, cx: &Context) -> bool {
+    match opened::to_run(statement, cx) {
+        Ok(Some((opened, _))) => is_run_as_written(&opened, cx),
+        _ => is_run_as_written(statement, cx),
+    }
+}
+
+fn is_run_as_written(statement: &NodeEnum, cx: &Context) -> bool {
     let uses = match statement {
         NodeEnum::CallStmt(_) => return false,
         _ => match call(statement, cx) {

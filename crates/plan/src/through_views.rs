@@ -120,6 +120,9 @@ fn under(view: &Relation, depth: usize, cx: &Context) -> Result<Option<Under>> {
     let unreadable = || refusal(view, "whose definition can't be read");
     let definition = view.view.as_ref().filter(|_| depth < DEPTH_MAX).ok_or_else(unreadable)?;
     let query = sql::parse(&definition.query, true)?.pop().ok_or_else(unreadable)?;
+    if sql::read_whole::query(&query).is_some() {
+        return Err(refusal(view, "that reads local tables, too,"));
+    }
     let NodeEnum::SelectStmt(select) = &query else { return Err(unreadable()) };
     let Some(from) = only_relation(select) else { return Ok(None) };
     let Some(inner) = views::named(from, cx, 1) else { return Err(unreadable()) };

@@ -21,7 +21,7 @@ use sql::{NodeEnum, build, names, own, relations, search, weight};
 use catalog::{Placement, Relation};
 
 use crate::refuse::Refusal;
-use crate::{Context, Result, Text};
+use crate::{Context, Result, Text, opened};
 
 /// Views within views.
 const DEPTH_MAX: usize = 64;
@@ -84,7 +84,7 @@ impl Expand<'_> {
     }
 
     fn expansion(&mut self, rv: &ast::RangeVar, depth: usize, inside: Option<usize>) -> Result<Option<ast::Node>> {
-        let Some(relation) = named(rv, self.cx, depth) else { return Ok(None) };
+        let Some(relation) = named(rv, self.cx, depth).filter(|_| !opened::is_asked(rv)) else { return Ok(None) };
         if self.cx.snapshot.locked.contains(&relation.oid) {
             return Err(Refusal::locked(&relation.name));
         }
@@ -212,8 +212,14 @@ fn mark(query: &mut NodeEnum, number: usize) {
     });
 }
 
+/// The schema of the search path with an `=` that could stand here for the maker's, which a view's text does not show.
+pub(crate) fn another_equality<'c>(query: &[NodeEnum], cx: &'c Context) -> Option<&'c String> {
+    let other = || cx.snapshot.own_equality.iter().find(|s| cx.search_path.contains(s));
+    if query.iter().any(own::hides_equality) { other() } else { None }
+}
+
 /// Why a view's tables can't be read with the rights of who asks, if they can't.
-fn must_be_whole(relation: &Relation, cx: &Context) -> Option<Refusal> {
+pub(crate) fn must_be_whole(relation: &Relation, cx: &Context) -> Option<Refusal> {
     let view = relation.view.as_ref()?;
     let refusal = |why: String| {
         Refusal::new(
@@ -228,11 +234,7 @@ fn must_be_whole(relation: &Relation, cx: &Context) -> Option<Refusal> {
         return Some(refusal("of which single columns are granted".into()));
     }
     let statements = sql::parse(&view.query, true).ok()?;
-    let other_equality = || cx.snapshot.own_equality.iter().find(|s| cx.search_path.contains(s));
-    if statements.iter().any(own::hides_equality)
-        && let Some(schema) = other_equality()
-    {
-        // Its maker's `=`, which the text does not show, could be another's here.
+    if let Some(schema) = another_equality(&statements, cx) {
         return Some(refusal(format!("and schema \"{schema}\" of the search path has an operator = of its own")));
     }
     let mut tables = statements.iter().flat_map(relations::of).filter_map(|rv| named(rv, cx, 1));
@@ -273,7 +275,7 @@ impl Views {
             outermost.insert(self.outermost(number));
         }
         for number in &outermost {
-            if !ask(&mut tree, &self.list[*number].relation) {
+            if !ask(&mut tree, &self.list[*number].relation, None) {
                 return Err(Refusal::bare(format!(
                     "view \"{}\" can't be read here over several nodes",
                     self.list[*number].relation.name
@@ -330,29 +332,43 @@ fn apart(tree: &mut NodeEnum) -> BTreeSet<usize> {
     marked
 }
 
+/// A view's query, which asks for the right to it; `called`: what the view is called there.
+pub(crate) fn asking(mut query: ast::SelectStmt, view: &Relation, called: Option<&str>) -> Option<ast::SelectStmt> {
+    if ask_select(&mut query, view, called) {
+        return Some(query);
+    }
+    let mut around = build::select();
+    around.target_list = vec![build::target(build::star(), None)];
+    around.from_clause = vec![build::subselect(query, Some(build::alias("query")), false)];
+    ask_select(&mut around, view, called).then_some(around)
+}
+
 /// Adds `NOT EXISTS (SELECT FROM view WHERE false)`, which is true, costs nothing and needs the right to the view.
-fn ask(tree: &mut NodeEnum, view: &Relation) -> bool {
+fn ask(tree: &mut NodeEnum, view: &Relation, called: Option<&str>) -> bool {
     match tree {
-        NodeEnum::SelectStmt(s) => ask_select(s, view),
-        NodeEnum::UpdateStmt(s) => ask_where(&mut s.where_clause, view),
-        NodeEnum::DeleteStmt(s) => ask_where(&mut s.where_clause, view),
+        NodeEnum::SelectStmt(s) => ask_select(s, view, called),
+        NodeEnum::UpdateStmt(s) => ask_where(&mut s.where_clause, view, called),
+        NodeEnum::DeleteStmt(s) => ask_where(&mut s.where_clause, view, called),
         NodeEnum::InsertStmt(s) => match s.select_stmt.as_deref_mut().and_then(|s| s.node.as_mut()) {
-            Some(NodeEnum::SelectStmt(s)) => ask_select(s, view),
+            Some(NodeEnum::SelectStmt(s)) => ask_select(s, view, called),
             _ => false,
         },
         _ => false,
     }
 }
 
-fn ask_select(select: &mut ast::SelectStmt, view: &Relation) -> bool {
+fn ask_select(select: &mut ast::SelectStmt, view: &Relation, called: Option<&str>) -> bool {
     match (&mut select.larg, &mut select.rarg) {
-        (Some(left), Some(right)) => ask_select(left, view) || ask_select(right, view),
-        _ => select.values_lists.is_empty() && ask_where(&mut select.where_clause, view),
+        (Some(left), Some(right)) => ask_select(left, view, called) || ask_select(right, view, called),
+        _ => select.values_lists.is_empty() && ask_where(&mut select.where_clause, view, called),
     }
 }
 
-fn ask_where(condition: &mut Option<Box<ast::Node>>, view: &Relation) -> bool {
-    let name = catalog::qualified(&view.schema, &view.name);
+fn ask_where(condition: &mut Option<Box<ast::Node>>, view: &Relation, called: Option<&str>) -> bool {
+    let mut name = catalog::qualified(&view.schema, &view.name);
+    if let Some(called) = called {
+        name = format!("{name} AS {}", catalog::quote_ident(called));
+    }
     let asked = sql::parse(&format!("SELECT WHERE NOT EXISTS (SELECT FROM {name} WHERE false)"), true);
     let Ok(Some(NodeEnum::SelectStmt(asked))) = asked.map(|mut s| s.pop()) else { return false };
     *condition = match (condition.take(), asked.where_clause) {

@@ -24,6 +24,8 @@ pub struct ViewOver {
     pub options: Vec<String>,
     /// It names the table itself.
     pub direct: bool,
+    /// `query` is another than it has, which it is to get.
+    pub changed: bool,
     /// Rules but its query.
     pub rules: Vec<String>,
     /// What depends on it, but for other views.
@@ -111,6 +113,7 @@ pub(super) async fn read<Q: Query>(q: &mut Q, tables: &[Oid]) -> Result<Vec<View
             parked: row.text(),
             options: row.texts(),
             direct: row.boolean(),
+            changed: false,
             rules: row.texts(),
             dependents: row.texts(),
         });
@@ -127,7 +130,7 @@ impl Definition {
 
     /// Gives them their queries once more, which name the table's successor then.
     pub(crate) fn take_views_along(&self) -> Vec<String> {
-        self.views.iter().filter(|v| v.direct).map(ViewOver::make).collect()
+        self.views.iter().filter(|v| v.direct || v.changed).map(ViewOver::make).collect()
     }
 
     /// Drops the views over it, where they are.

@@ -35,6 +35,7 @@ const MOVED_MAX: usize = 20;
 const TABLE: &str = "herd_table";
 
 /// Which change of which table.
+#[derive(Clone)]
 pub(super) struct Change<'c> {
     call: &'c AdminCall,
     search_path: &'c [String],
@@ -160,8 +161,9 @@ impl<C: Client> Work<'_, C> {
         if change.definition.kind == b'p' && !change.definition.views.is_empty() {
             tables.extend(self.part_oids(change.table.oid).await?);
         }
-        let elsewhere = views::wanted_elsewhere(&change.snapshot, &tables, &change.definition.views, kind)?;
-        self.change_table(change).await?;
+        let mut change = change.clone();
+        let elsewhere = views::wanted_elsewhere(&change.snapshot, &tables, &mut change.definition.views, kind);
+        self.change_table(&change).await?;
         self.make_views_elsewhere(&elsewhere).await
     }
 

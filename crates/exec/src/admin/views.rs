@@ -1,5 +1,6 @@
 //! Views over a table that changes its kind. Home keeps them (`catalog/src/definition/views.rs`); other nodes have those that read nothing
-//! but what they have, as CREATE VIEW makes them there, and so get them with the table. What such a view is made of is not known here.
+//! but what they have, as CREATE VIEW makes them there, and so get them with the table. Those that come to read local tables beside distributed
+//! ones are changed so that nobody reads them on home (`sql/src/read_whole.rs`). What a view is made of is not known here.
 
 use catalog::{NodeId, Oid, Placement, Relation, Snapshot, ViewOver};
 use plan::code::PlacementKind;
@@ -12,31 +13,35 @@ use crate::error::{ExecError, Result};
 use crate::router::herd::catalog_error;
 use crate::work::Work;
 
-/// The views over tables, one with its partitions, that every node is to have once they are of that kind. An error: one could be nowhere.
+/// The views over tables, one with its partitions, that every node is to have once they are of that kind.
 pub(super) fn wanted_elsewhere(
     snapshot: &Snapshot,
     tables: &[Oid],
-    views: &[ViewOver],
+    views: &mut [ViewOver],
     kind: PlacementKind,
-) -> Result<Vec<ViewOver>> {
+) -> Vec<ViewOver> {
     if views.is_empty() {
-        return Ok(vec![]);
+        return vec![];
     }
     // What else a view reads: a table on every node is nothing that counts.
     let placement = if kind == PlacementKind::Local { Placement::Local } else { Placement::Reference };
     let snapshot = with_placement(snapshot, tables, placement);
     let mut wanted = vec![];
     for view in views {
+        // Once it is so, it stays so until it is made anew.
+        if sql::read_whole::may_be(&view.query) {
+            continue;
+        }
         let reads = reads_of_query(&snapshot, &view.query);
         let distributed = reads.distributed || kind == PlacementKind::Distributed;
         if reads.local && distributed {
-            return Err(mixed(view));
-        }
-        if !reads.local {
+            view.query = sql::read_whole::definition(view.query.trim_end_matches(';'), false);
+            view.changed = true;
+        } else if !reads.local {
             wanted.push(view.clone());
         }
     }
-    Ok(wanted)
+    wanted
 }
 
 /// The catalog with tables somewhere else.
@@ -60,13 +65,6 @@ pub(super) fn refuse_temporary(views: &[ViewOver]) -> Result<()> {
         .hint("Drop it, or wait for the session to end that has made it; it can be made again afterwards."))
 }
 
-fn mixed(view: &ViewOver) -> ExecError {
-    let message =
-        format!("view \"{}\" would be over both distributed and local tables, which is not supported", view.name);
-    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
-        .hint("Make the local tables that it reads reference tables with create_reference_table() first, or drop it.")
-}
-
 impl<C: Client> Work<'_, C> {
     /// The views over tables, and over those, as home has them.
     pub(super) async fn views_over(&mut self, tables: &[Oid]) -> Result<Vec<ViewOver>> {
@@ -81,6 +79,15 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         let others: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
         self.make_views_on(&others, views).await
+    }
+
+    /// Makes a view over the herd's tables on the other nodes, which don't have it, as home has it now.
+    pub(crate) async fn view_elsewhere(&mut self, schema: &str, name: &str) -> Result<()> {
+        let snapshot = self.epoch.snapshot.clone();
+        let tables: Vec<Oid> = snapshot.relations.values().filter(|r| is_herd(r)).map(|r| r.oid).collect();
+        let mut views = self.views_over(&tables).await?;
+        views.retain(|v| v.schema == schema && v.name == name);
+        self.make_views_elsewhere(&views).await
     }
 
     /// Makes on a node that has joined what all others have.

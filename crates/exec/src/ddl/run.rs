@@ -212,7 +212,12 @@ impl<C: Client> Work<'_, C> {
             self.take_locks(&locks.into()).await?;
         }
         self.renew(&mut spread, &plan::ddl::renewed(statement, &self.epoch.snapshot, facts)).await?;
-        self.spread(spread, answers, Mode::of(statement) == Mode::Changes).await
+        let view = spread.view.take();
+        let forwarded = self.spread(spread, answers, Mode::of(statement) == Mode::Changes).await?;
+        if let Some((schema, name)) = view {
+            self.view_elsewhere(&schema, &name).await?;
+        }
+        Ok(forwarded)
     }
 
     /// The transaction changes the catalog: routers hear of it when it commits.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use sql::ast::{self, RangeVar};
 use sql::lexer::{Lexer, Token, TokenKind};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, build, names};
 
 use super::error::{Error, Result};
 use super::manifest::Table;
@@ -70,7 +70,8 @@ impl Adapt<'_> {
             if is_herds_own(&tree, &mut dropped) {
                 continue;
             }
-            let filled = filled_by_router(&tree).map(|view| sql::deparse(&view)).transpose();
+            let filled =
+                filled_by_router(&tree).or_else(|| read_by_router(&tree)).map(|view| sql::deparse(&view)).transpose();
             let statement = filled.map_err(|e| wrong(e.to_string()))?.unwrap_or_else(|| self.statement(text, &tree));
             out.push_str(&format!("{statement};\n\n"));
             if let (For::Herd, NodeEnum::CreateStmt(create)) = (self.to, &tree)
@@ -240,6 +241,24 @@ fn filled_by_router(tree: &NodeEnum) -> Option<NodeEnum> {
     let mut create = create.clone();
     create.query = Some(Box::new(ast::Node { node: Some(NodeEnum::SelectStmt(Box::new(query.clone()))) }));
     Some(NodeEnum::CreateTableAsStmt(create))
+}
+
+/// A view that home alone has, and routers read, as its user made it.
+fn read_by_router(tree: &NodeEnum) -> Option<NodeEnum> {
+    let NodeEnum::ViewStmt(view) = tree else { return None };
+    let definition = view.query.as_deref()?.node.as_ref()?;
+    let (query, _) = sql::read_whole::query(definition)?;
+    let mut made = view.clone();
+    if let (NodeEnum::SelectStmt(around), true) = (definition, view.aliases.is_empty()) {
+        made.aliases = around
+            .target_list
+            .iter()
+            .filter_map(sql::read_whole::column_name)
+            .map(|name| build::string(&name))
+            .collect();
+    }
+    made.query = Some(Box::new(ast::Node { node: Some(NodeEnum::SelectStmt(Box::new(query.clone()))) }));
+    Some(NodeEnum::ViewStmt(made))
 }
 
 /// The signatures of the herd's functions in schema public. No other function can have one of them.
@@ -458,6 +477,13 @@ mod tests {
             "{plain}"
         );
         assert!(plain.contains("CREATE MATERIALIZED VIEW public.n AS\n SELECT 1 AS a\n  WITH NO DATA;"), "{plain}");
+    }
+
+    #[test]
+    fn views_that_routers_read_have_their_own_queries() {
+        let script = "CREATE VIEW public.v AS\n SELECT query.id,\n    query.n AS number\n   FROM ( SELECT d.id,\n            l.n\n           FROM public.d,\n            public.l) query\n  WHERE herd.read_whole(false);";
+        let plain = adapt(script, &tables(), For::Plain).unwrap();
+        assert_eq!(plain, "CREATE VIEW public.v (id, number) AS SELECT d.id, l.n FROM public.d, public.l;\n\n");
     }
 
     #[test]

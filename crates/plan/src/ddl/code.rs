@@ -5,7 +5,7 @@ use sql::ast::ObjectType;
 use sql::{NodeEnum, build};
 
 use super::place::{Cx, object_type};
-use crate::{Context, Result, inline, needs};
+use crate::{Context, Result, inline, needs, opened};
 
 /// A statement that makes a table of a query without the calls of functions that their queries can replace (see `inline.rs`). A view
 /// keeps what it was made of.
@@ -14,7 +14,8 @@ pub fn inlined(cx: &Cx) -> Option<NodeEnum> {
     match cx.statement {
         NodeEnum::CreateTableAsStmt(s) if object_type(s.objtype) == ObjectType::ObjectTable => {
             let query @ NodeEnum::SelectStmt(_) = s.query.as_deref()?.node.as_ref()? else { return None };
-            let query = inline::calls(query, &context)?;
+            let opened = opened::views(query, &context).ok().flatten();
+            let query = inline::calls(opened.as_ref().map_or(query, |(opened, _)| opened), &context)?;
             let mut made = s.clone();
             made.query = Some(Box::new(build::node(query)));
             Some(NodeEnum::CreateTableAsStmt(made))

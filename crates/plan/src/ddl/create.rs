@@ -46,7 +46,8 @@ pub fn table(cx: &Cx, s: &ast::CreateStmt) -> Decided {
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 
-/// CREATE VIEW: on every node, unless it is temporary or reads what only home has.
+/// CREATE VIEW: on every node, unless it is temporary or reads what only home has. What home has but can't read by itself is made so
+/// that nobody does (`sql/src/read_whole.rs`).
 pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     let (Some(rv), Some(query)) = (&s.view, s.query.as_deref()) else { return Ok(Ddl::Home) };
     let name = names::table(rv);
@@ -58,19 +59,28 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
             None => Ok(Ddl::Home),
         };
     }
-    if reads.local && reads.distributed {
-        return Err(mixed("a view"));
-    }
+    let own = if reads.local { read_whole(s, query, reads)?.filter(|_| reads.distributed) } else { None };
+    let mut view = None;
     let elsewhere = match (reads.local, cx.find(name)) {
-        (false, _) => Step::new(cx.sql),
+        // Its rights and comments are home's alone yet.
+        (false, Some(old))
+            if s.replace && is_view(old) && cx.view_is_local(old) && (reads.distributed || reads.reference) =>
+        {
+            view = Some((old.schema.clone(), old.name.clone()));
+            vec![]
+        }
+        (false, _) => vec![Step::new(cx.sql)],
         // What took its place there reads other tables now.
         (true, Some(old)) if s.replace && is_view(old) && !cx.view_is_local(old) => {
-            Step::new(format!("DROP VIEW IF EXISTS {}", text(name)))
+            vec![Step::new(format!("DROP VIEW IF EXISTS {}", text(name)))]
         }
-        (true, _) => return Ok(Ddl::Home),
+        (true, _) if own.is_none() => return Ok(Ddl::Home),
+        (true, _) => vec![],
     };
-    let mut spread = cx.home_and(vec![Step::new(cx.sql)], vec![elsewhere]);
+    let here = own.unwrap_or_else(|| cx.sql.to_string());
+    let mut spread = cx.home_and(vec![Step::new(here)], elsewhere);
     spread.unqualified = rv.schemaname.is_empty();
+    spread.view = view;
     Ok(Ddl::Nodes(Box::new(spread)))
 }
 
@@ -86,8 +96,8 @@ fn read_whole(s: &ast::ViewStmt, query: &Node, reads: TablesRead) -> Result<Opti
     let Some(text) = query.node.as_ref().filter(|_| reads.distributed || reads.reference) else { return Ok(None) };
     if s.with_check_option != ast::ViewCheckOption::NoCheckOption as i32 {
         return Err(Refusal::new(
-            "WITH CHECK OPTION of a temporary view over distributed or reference tables is not supported: nobody writes through it",
-            "Make it a view that is not temporary, or leave WITH CHECK OPTION out.",
+            "WITH CHECK OPTION of a view that only home has, over distributed or reference tables, is not supported: nobody writes through it",
+            "Leave WITH CHECK OPTION out, or make the view one that is not temporary and reads no local tables.",
         ));
     }
     let definition = sql::read_whole::definition(&sql::deparse(text)?, !reads.distributed);
@@ -227,6 +237,10 @@ pub fn reads_of_query(snapshot: &catalog::Snapshot, query: &str) -> TablesRead {
 /// `known`: what was found out of views, each of which may be named by many others.
 fn reads_of_view(cx: &Cx, query: &str, depth: usize, known: &mut HashMap<String, TablesRead>) -> TablesRead {
     let Ok(statements) = sql::parse(query, true) else { return TablesRead { local: true, ..TablesRead::default() } };
+    // Whatever its tables have become since, only home has it, and can't read it.
+    if statements.iter().any(|s| sql::read_whole::query(s).is_some_and(|(_, whole)| !whole)) {
+        return TablesRead { distributed: true, local: true, ..TablesRead::default() };
+    }
     let mut tables = Tables::default();
     statements.iter().for_each(|s| {
         if let NodeEnum::SelectStmt(select) = s {

@@ -47,6 +47,8 @@ impl Session {
                     Box::pin(self.rows(statement, special, sql, bound)).await
                 }
                 Err(refusal) if refusal.code() == sqlstate::FEATURE_NOT_SUPPORTED => {
+                    let opened = plan::opened::to_run(statement, &self.names_with(bound))?;
+                    let (statement, sql) = opened.as_ref().map_or((statement, sql), |(tree, text)| (tree, text));
                     Box::pin(self.by_steps(statement, sql, bound, refusal)).await
                 }
                 Err(e) => Err(e),
