@@ -329,7 +329,7 @@ pub fn is_marked(rv: &ast::RangeVar, cx: &Context) -> bool {
 pub fn hides<'c>(rv: &ast::RangeVar, cx: &Context<'c>) -> Option<&'c str> {
     let named =
         cx.relation(rv).and_then(|r| cx.snapshot.named_by_code.get(&r.oid)).filter(|_| !cx.temporary.is_empty())?;
-    named.iter().find(|name| cx.temporary.contains(name)).map(String::as_str)
+    named.iter().find(|name| cx.temporary.iter().any(|t| t.name == **name)).map(String::as_str)
 }
 
 /// Whether it writes to a table whose code runs such text where errors are caught.
