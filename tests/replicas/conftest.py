@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness import router
+from harness import ports, router
 from harness.standby import Standby
 from harness.started import Started
 
@@ -20,7 +20,11 @@ class Replicas(Started):
         self.nodes = [self.kept(router.node(f"node{i}", {"wal_level": "logical"})) for i in (1, 2)]
         self.standbys = [self.kept(Standby(node)) for node in self.nodes]
         home, other = map(self.conninfo, self.nodes, self.standbys)
-        self.routers = [self.kept(router.Router(home, [other], more='auth = "trust"\n')) for _ in range(self._count)]
+        self.metrics = ports.free_row(self._count)
+        self.routers = [
+            self.kept(router.Router(home, [other], more=f'auth = "trust"\nmetrics = "127.0.0.1:{self.metrics + i}"\n'))
+            for i in range(self._count)
+        ]
         self.wait_until_ready()
 
     @staticmethod

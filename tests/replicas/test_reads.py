@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import urllib.request
 
 import psycopg
 import pytest
@@ -113,6 +114,42 @@ def test_servers_have_really_read(replicas, rows):
     while any(now < then + 700 for now, then in zip(map(begun, replicas.standbys), before)):
         assert time.monotonic() < deadline, (before, list(map(begun, replicas.standbys)))
         time.sleep(0.2)
+
+
+def test_what_is_shown(replicas, rows):
+    with replicas.reader(max_staleness="1min") as reader:
+        replicas.read_there(reader, "select count(*) from r_rows", 2)
+        shown = reader.execute("select node, state, why, lag_bytes >= 0, age < '1min', reads > 0 from herd.replicas where state = 'ready' order by node")
+        assert shown.fetchall() == [("home", "ready", None, True, True, True), ("node2", "ready", None, True, True, True)]
+    with urllib.request.urlopen(f"http://127.0.0.1:{replicas.metrics}/metrics", timeout=10) as answer:
+        page = answer.read().decode()
+    for node, standby in zip(("home", "node2"), replicas.standbys):
+        of = f'{{node="{node}",standby="127.0.0.1:{standby.port}"}}'
+        assert f"herd_standby_ready{of} 1\n" in page, page
+        assert int(page.split(f"herd_standby_reads_total{of} ")[1].split("\n")[0]) > 0
+        assert float(page.split(f"herd_standby_age_seconds{of} ")[1].split("\n")[0]) < 60
+
+
+def test_a_read_can_be_cancelled(replicas, rows):
+    long = "select count(*) from r_rows a, r_rows b, r_rows c, r_rows d, generate_series(1, 1000) g where (a.id + b.id + c.id + d.id + g) % 7 = 1"
+    with replicas.reader(max_staleness="1min") as reader:
+        replicas.read_there(reader, "select count(*) from r_rows", 2)
+        for cancel in (True, False):
+            if cancel:
+                threading.Timer(0.7, reader.cancel).start()
+            else:
+                reader.execute("set statement_timeout = '700ms'")
+            begun = time.monotonic()
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                reader.execute(long)
+            assert time.monotonic() - begun < 8
+        deadline = time.monotonic() + 5
+        at_work = "select count(*) from pg_stat_activity where state = 'active' and query like '%generate_series(1, 1000)%' and pid <> pg_backend_pid()"
+        for standby in replicas.standbys:
+            with standby.server.connect() as connection:
+                while connection.execute(at_work).fetchone() != (0,):
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
 
 
 def test_own_writes_are_seen(replicas, rows):

@@ -26,8 +26,8 @@ use crate::router::standbys::marks::{Line, Marks, slept};
 
 /// How long a read waits for a standby that follows its primary closely: one that has just written, above all.
 const WAIT: Duration = Duration::from_millis(50);
-/// A standby follows closely that had everything so long ago.
-const CLOSE: Duration = Duration::from_secs(1);
+/// A standby follows closely that had everything so long ago; some of that is the time between two looks.
+const CLOSE: Duration = Duration::from_millis(250);
 /// What an answer takes at least, for who compares.
 const LATENCY_US: u64 = 1000;
 

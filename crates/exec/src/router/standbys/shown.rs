@@ -52,7 +52,7 @@ impl Standbys {
                 if known.state == "primary" {
                     continue;
                 }
-                let of = format!("{{node=\"{}\",standby=\"{}\"}}", node.name, standby.host);
+                let of = format!("{{node=\"{}\",standby=\"{}\"}}", escape(&node.name), standby.host);
                 let _ = writeln!(ready, "herd_standby_ready{of} {}", u8::from(known.state == "ready"));
                 let _ = writeln!(reads, "herd_standby_reads_total{of} {}", standby.load.reads.load(Ordering::Relaxed));
                 if let Some(age) = standby.age(of_node) {
@@ -72,6 +72,10 @@ impl Standbys {
             get(&self.failed),
         )
     }
+}
+
+fn escape(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 impl Standby {
