@@ -533,8 +533,24 @@ REFUSED = {
     "STABLE and changes": function("BEGIN DELETE FROM accounts WHERE id = a; RETURN 1; END") + " STABLE",
     "a column's implied name": function("DECLARE count int := 0; r record; BEGIN DELETE FROM accounts WHERE id = a; FOR r IN SELECT n % 3, count(*) FROM moves GROUP BY 1 ORDER BY count DESC, 1 LOOP NULL; END LOOP; RETURN 1; END"),
     "another path": function("BEGIN DELETE FROM moves WHERE id = a; PERFORM set_config('search_path', 'public, p', true); RETURN (SELECT count(*) FROM accounts WHERE id = b); END"),
-    "strings": function("BEGIN DELETE FROM accounts WHERE owner = 'a\\b'; RETURN 1; END"),
 }
+
+
+def test_strings_with_backslashes_are_what_they_were_read_as(both):
+    herd = both[0]
+    herd.execute("DROP ROUTINE IF EXISTS f")
+    herd.execute(function("BEGIN DELETE FROM accounts WHERE owner = 'a\\b'; RETURN 1; END"))
+    _made_anew(herd)
+    before = _state(herd)
+    try:
+        herd.execute("SET standard_conforming_strings = off")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="standard_conforming_strings"):
+            herd.execute("SELECT f(1, 2)")
+        assert _state(herd) == before
+    finally:
+        herd.execute("RESET standard_conforming_strings")
+    assert herd.execute("SELECT f(1, 2)").fetchone() == (1,)
+
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -2,7 +2,7 @@
 //! takes some says how many bytes, and what was taken is given back when dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use wire::{ErrorFields, sqlstate};
 
@@ -32,16 +32,23 @@ pub struct Budget {
     disk: Option<Arc<Disk>>,
 }
 
+/// What one session has of it, in bytes.
+#[derive(Default)]
+pub struct Own {
+    memory: AtomicUsize,
+    pub disk: AtomicU64,
+}
+
 /// A session's part of it.
 pub struct Allowance {
     budget: Arc<Budget>,
-    used: Arc<AtomicUsize>,
+    own: Arc<Own>,
 }
 
 /// So much is in use; given back when dropped.
 pub struct Taken {
     budget: Arc<Budget>,
-    used: Arc<AtomicUsize>,
+    own: Arc<Own>,
     bytes: usize,
 }
 
@@ -80,7 +87,7 @@ impl Budget {
 impl Allowance {
     /// The part of a new session, which has taken nothing.
     pub fn of(budget: &Arc<Budget>) -> Self {
-        Allowance { budget: budget.clone(), used: Arc::default() }
+        Allowance { budget: budget.clone(), own: Arc::default() }
     }
 
     /// Of another session.
@@ -95,7 +102,7 @@ impl Allowance {
 
     /// Nothing yet.
     pub fn nothing(&self) -> Taken {
-        Taken { budget: self.budget.clone(), used: self.used.clone(), bytes: 0 }
+        Taken { budget: self.budget.clone(), own: self.own.clone(), bytes: 0 }
     }
 
     /// # Errors
@@ -108,14 +115,14 @@ impl Allowance {
 }
 
 impl Taken {
-    /// Where what there is no memory for may go.
-    pub fn disk(&self) -> Option<&Arc<Disk>> {
-        self.budget.disk.as_ref()
+    /// Where what there is no memory for may go, and what of the session's is there.
+    pub fn disk(&self) -> Option<(&Arc<Disk>, &Arc<Own>)> {
+        self.budget.disk.as_ref().filter(|disk| disk.is_there()).map(|disk| (disk, &self.own))
     }
 
     /// Nothing yet, of the same session's.
     pub fn another(&self) -> Self {
-        Taken { budget: self.budget.clone(), used: self.used.clone(), bytes: 0 }
+        Taken { budget: self.budget.clone(), own: self.own.clone(), bytes: 0 }
     }
 
     /// So much is needed by now, or somewhat more: never less than before.
@@ -131,7 +138,7 @@ impl Taken {
 
     fn add(&mut self, more: usize) -> Result<()> {
         let all = self.budget.all.fetch_add(more, Ordering::Relaxed) + more;
-        let own = self.used.fetch_add(more, Ordering::Relaxed) + more;
+        let own = self.own.memory.fetch_add(more, Ordering::Relaxed) + more;
         let Budget { purpose, session_max, all_max, .. } = *self.budget;
         let refusal = if own > session_max {
             refused(purpose, own, session_max, "_per_session")
@@ -142,7 +149,7 @@ impl Taken {
             return Ok(());
         };
         self.budget.all.fetch_sub(more, Ordering::Relaxed);
-        self.used.fetch_sub(more, Ordering::Relaxed);
+        self.own.memory.fetch_sub(more, Ordering::Relaxed);
         Err(refusal)
     }
 }
@@ -158,7 +165,7 @@ fn refused(purpose: Purpose, bytes: usize, max: usize, of: &str) -> ExecError {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.budget.all.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.own.memory.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

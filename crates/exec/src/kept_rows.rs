@@ -66,11 +66,11 @@ impl KeptRows {
             };
         }
         let bytes = self.bytes + row.len() + ROW;
-        let disk = self.taken.disk().filter(|disk| disk.is_there()).cloned();
-        if let Some(disk) = disk
+        let disk = self.taken.disk().map(|(disk, own)| (disk.clone(), own.clone()));
+        if let Some((disk, own)) = disk
             && (bytes > MEMORY || self.taken.grow_to(bytes).is_err())
         {
-            return self.spool.insert(Spool::new(&disk)?).push(&row);
+            return self.spool.insert(Spool::new(&disk, &own)?).push(&row);
         }
         self.taken.grow_to(bytes)?;
         self.bytes = bytes;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use wire::{ErrorFields, sqlstate};
 
+use crate::budget::Own;
 use crate::error::{ExecError, Result};
 
 /// What is written at a time.
@@ -19,15 +20,16 @@ const BUFFER: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Disk {
     directory: PathBuf,
-    /// Bytes of all files together.
+    /// Bytes of one session's files, and of all together.
+    session_max: u64,
     bytes_max: u64,
     used: AtomicU64,
 }
 
 impl Disk {
-    /// `bytes_max`: of all statements together; 0: none.
-    pub fn new(directory: PathBuf, bytes_max: u64) -> Self {
-        Disk { directory, bytes_max, used: AtomicU64::new(0) }
+    /// `session_max`: of one session's statements; `bytes_max`: of all together; 0: none.
+    pub fn new(directory: PathBuf, session_max: u64, bytes_max: u64) -> Self {
+        Disk { directory, session_max, bytes_max, used: AtomicU64::new(0) }
     }
 
     /// Bytes that are there now.
@@ -37,13 +39,33 @@ impl Disk {
 
     /// Whether anything may wait here.
     pub fn is_there(&self) -> bool {
-        self.bytes_max > 0
+        self.bytes_max > 0 && self.session_max > 0
+    }
+
+    fn take(&self, own: &Arc<Own>, more: u64) -> Result<()> {
+        let all = self.used.fetch_add(more, Ordering::Relaxed) + more;
+        let session = own.disk.fetch_add(more, Ordering::Relaxed) + more;
+        let refusal = if session > self.session_max {
+            no_room(format!("{session} bytes would be in use by this session"), self.session_max, "_per_session")
+        } else if all > self.bytes_max {
+            no_room(format!("{all} bytes would be in use by all sessions"), self.bytes_max, "")
+        } else {
+            return Ok(());
+        };
+        self.give_back(own, more);
+        Err(refusal)
+    }
+
+    fn give_back(&self, own: &Arc<Own>, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        own.disk.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 /// Rows in the order in which they came.
 pub struct Spool {
     disk: Arc<Disk>,
+    own: Arc<Own>,
     file: File,
     /// Bytes in the file, behind which the buffer goes on.
     written: u64,
@@ -57,7 +79,7 @@ impl Spool {
     ///
     /// # Errors
     /// 58030 if no file can be made.
-    pub fn new(disk: &Arc<Disk>) -> Result<Self> {
+    pub fn new(disk: &Arc<Disk>, own: &Arc<Own>) -> Result<Self> {
         let file = tempfile::tempfile_in(&disk.directory).map_err(|e| {
             let fields = ErrorFields::error(
                 sqlstate::IO_ERROR,
@@ -65,7 +87,7 @@ impl Spool {
             );
             ExecError::Sql(Box::new(fields.hint("See limits.spool_directory in herd.toml.")))
         })?;
-        Ok(Spool { disk: disk.clone(), file, written: 0, buffer: Vec::new(), ends: vec![] })
+        Ok(Spool { disk: disk.clone(), own: own.clone(), file, written: 0, buffer: Vec::new(), ends: vec![] })
     }
 
     /// Rows that are here.
@@ -82,17 +104,7 @@ impl Spool {
     /// 53400 if there is more on the disk than may be, 53100 if it is full, 58030 if it fails.
     pub fn push(&mut self, row: &[u8]) -> Result<()> {
         let more = row.len() as u64;
-        let all = self.disk.used.fetch_add(more, Ordering::Relaxed) + more;
-        if all > self.disk.bytes_max {
-            self.disk.used.fetch_sub(more, Ordering::Relaxed);
-            let fields = ErrorFields::error(
-                sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
-                "no room for the rows that wait in the router's temporary files",
-            )
-            .detail(format!("{all} bytes would be in use by all sessions, {} are the limit.", self.disk.bytes_max))
-            .hint("Have the statement find, change or fetch fewer rows at once, or raise limits.spool_bytes in herd.toml.");
-            return Err(ExecError::Sql(Box::new(fields)));
-        }
+        self.disk.take(&self.own, more)?;
         self.ends.push(self.ends.last().copied().unwrap_or_default() + more);
         self.buffer.extend_from_slice(row);
         if self.buffer.len() >= BUFFER {
@@ -123,8 +135,18 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        self.disk.used.fetch_sub(self.ends.last().copied().unwrap_or_default(), Ordering::Relaxed);
+        self.disk.give_back(&self.own, self.ends.last().copied().unwrap_or_default());
     }
+}
+
+fn no_room(would_be: String, max: u64, of: &str) -> ExecError {
+    let message = "no room for the rows that wait in the router's temporary files";
+    let fields = ErrorFields::error(sqlstate::CONFIGURATION_LIMIT_EXCEEDED, message)
+        .detail(format!("{would_be}, {max} are the limit."))
+        .hint(format!(
+            "Have the statement find, change or fetch fewer rows at once, or raise limits.spool_bytes{of} in herd.toml."
+        ));
+    ExecError::Sql(Box::new(fields))
 }
 
 fn failed(error: std::io::Error) -> ExecError {
@@ -144,8 +166,9 @@ mod tests {
 
     #[test]
     fn rows_come_back_as_they_went_and_room_is_given_back() {
-        let disk = Arc::new(Disk::new(std::env::temp_dir(), 4 * BUFFER as u64));
-        let mut spool = Spool::new(&disk).unwrap();
+        let disk = Arc::new(Disk::new(std::env::temp_dir(), 4 * BUFFER as u64, 7 * BUFFER as u64));
+        let (one, other) = (Arc::<Own>::default(), Arc::<Own>::default());
+        let mut spool = Spool::new(&disk, &one).unwrap();
         let row = |n: usize| vec![n as u8; n * 7 % 1000];
         let mut bytes = 0;
         for n in 0..1500 {
@@ -160,7 +183,12 @@ mod tests {
         assert_eq!((disk.used(), spool.len()), (bytes, 1500));
         let refused = spool.push(&vec![0; 3 * BUFFER]).unwrap_err();
         assert_eq!(refused.code(), "53400");
-        drop(spool);
-        assert_eq!(disk.used(), 0);
+        let mut another = Spool::new(&disk, &other).unwrap();
+        another.push(&vec![0; 7 * BUFFER / 2]).unwrap();
+        let all = spool.push(&vec![0; BUFFER]).unwrap_err();
+        assert!(refused.to_fields().get(b'H').unwrap().contains("spool_bytes_per_session"));
+        assert!(!all.to_fields().get(b'H').unwrap().contains("_per_session"));
+        drop((spool, another));
+        assert_eq!((disk.used(), one.disk.load(Ordering::Relaxed), other.disk.load(Ordering::Relaxed)), (0, 0, 0));
     }
 }

@@ -200,7 +200,9 @@ pub struct Limits {
     pub row_bytes_per_session: u64,
     /// The same of all sessions.
     pub row_bytes: u64,
-    /// Bytes of such rows that may be in temporary files of the router, of all sessions; 0: none are.
+    /// Bytes of such rows that may be in temporary files of the router, of one session; 0: none are.
+    pub spool_bytes_per_session: u64,
+    /// The same of all sessions.
     pub spool_bytes: u64,
     /// Where these files are; the system's place for temporary files when absent.
     pub spool_directory: Option<PathBuf>,
@@ -224,6 +226,7 @@ impl Default for Limits {
             client_message_bytes: 4 << 30,
             row_bytes_per_session: 256 << 20,
             row_bytes: 1 << 30,
+            spool_bytes_per_session: 8 << 30,
             spool_bytes: 16 << 30,
             spool_directory: None,
             plan_bytes: 128 << 20,

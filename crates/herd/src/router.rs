@@ -166,6 +166,7 @@ fn herd_of(
         row_bytes: config.limits.row_bytes as usize,
         disk: Arc::new(exec::Disk::new(
             config.limits.spool_directory.clone().unwrap_or_else(std::env::temp_dir),
+            config.limits.spool_bytes_per_session,
             config.limits.spool_bytes,
         )),
         stores: config.column.iter().map(|c| (c.node.clone(), store_of(&c.store, &pool_config))).collect(),

@@ -48,7 +48,7 @@ impl Session {
         let seal = txn::Seal::from_hex(&key.seal).unwrap();
         let (plan_bytes, row_bytes_per_session, row_bytes) = (1 << 20, 1 << 20, 1 << 20);
         let (home, stores) = (server.target("n1"), vec![]);
-        let disk = Arc::new(exec::Disk::new(std::env::temp_dir(), 1 << 30));
+        let disk = Arc::new(exec::Disk::new(std::env::temp_dir(), 1 << 30, 1 << 30));
         let config = HerdConfig { home, plan_bytes, row_bytes_per_session, row_bytes, disk, stores, seal };
         let snapshot = catalog::load(&mut server.connect("n1").await).await.unwrap();
         let own = OwnConns::new(&PoolConfig::default(), admin);
