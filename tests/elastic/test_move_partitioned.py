@@ -100,6 +100,33 @@ def test_ranges_are_cut_in_the_middle_of_the_largest_partition(elastic):
     elastic.is_tidy()
 
 
+def test_whatever_they_are_partitioned_by_and_called(elastic):
+    """By hash, whose bounds name tables by numbers that are others on each node; what is referred to comes behind by its name."""
+    elastic.a.run(
+        "drop table if exists e_b, e_z, e_hash", "create table e_z (id int, at date, primary key (id, at)) partition by range (at)",
+        "create table e_z_1 partition of e_z for values from ('2026-01-01') to ('2026-02-01')", "create table e_z_2 partition of e_z default", "select create_distributed_table('e_z', 'id', colocate_with => 'none')",
+        "create table e_b (id int, at date, x int, primary key (id, at, x)) partition by range (at)", "create table e_b_1 partition of e_b for values from ('2026-01-01') to ('2026-01-15')",
+        "create table e_b_2 partition of e_b default", "select create_distributed_table('e_b', 'id', colocate_with => 'e_z')",
+        "alter table e_b add foreign key (id, at) references e_z on update cascade on delete cascade deferrable initially deferred",
+        "insert into e_z select g, date '2026-01-01' + g % 60 from generate_series(1, 200) g", "insert into e_b select id, at, 1 from e_z",
+        "create table e_hash (id int, k int, v text, primary key (id, k)) partition by hash (k)", *(f"create table e_hash_{n} partition of e_hash for values with (modulus 3, remainder {n})" for n in range(3)),
+        "select create_distributed_table('e_hash', 'id', colocate_with => 'none')", "insert into e_hash select g, g % 20, 'v' || g from generate_series(1, 300) g",
+    )
+    for _ in range(3):
+        elastic.moves("e_z_1", 0)
+        elastic.moves("e_hash_1", 1)
+    elastic.a.run("select herd.split_shard('e_b_2', 0)", "select herd.split_shard('e_hash', 1, node => '2')")
+    with elastic.b.connect() as connection:
+        assert connection.execute("select count(*) from e_b join e_z using (id, at)").fetchone() == (200,)
+        assert connection.execute("select count(*), count(distinct (id, k)) from e_hash").fetchone() == (300, 300)
+        assert connection.execute("select count(*) from e_hash_1").fetchone() == connection.execute("select count(*) from e_hash where v in (select v from e_hash_1)").fetchone()
+        connection.execute("delete from e_z where id <= 50")
+        assert connection.execute("select count(*) from e_b").fetchone() == (150,)
+        assert connection.execute("select object, problem from herd.verify").fetchall() == []
+        connection.execute("drop table e_b, e_z, e_hash")
+    elastic.is_tidy()
+
+
 def test_without_partitions(elastic):
     elastic.a.run("drop table if exists e_none", "create table e_none (id int, at date, primary key (id, at)) partition by range (at)", "select create_distributed_table('e_none', 'id', colocate_with => 'none')")
     with elastic.a.connect() as connection:

@@ -7,7 +7,8 @@ CREATE OR REPLACE FUNCTION herd.move_facts(parent regclass, part regclass) RETUR
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' SET quote_all_identifiers = off AS
 $body$
 SELECT jsonb_build_object(
-    'parent', parent::oid::text,
+    -- The tables that it is a partition of, the nearest first.
+    'line', (SELECT jsonb_agg(a.relid::oid::text ORDER BY a.n) FROM pg_partition_ancestors(part) WITH ORDINALITY a (relid, n) WHERE a.relid <> part),
     'part', part::oid::text,
     'owner', pg_get_userbyid(c.relowner),
     'trusted', r.rolsuper,
@@ -172,11 +173,10 @@ DECLARE
     item record;
     head text;
     name text;
-    -- Of a half; the expression names the table that is split so, which will be another.
-    made_for text := coalesce((SELECT h.inhparent::oid::text FROM pg_inherits h WHERE h.inhrelid = fresh::regclass), facts ->> 'parent');
-    -- A half's, with that of the partition by time whose shard is split.
-    half text := pg_get_partition_constraintdef(fresh::regclass);
-    bound text := CASE WHEN half IS NULL THEN facts ->> 'check' ELSE concat_ws(' AND ', half, pg_get_partition_constraintdef(parent)) END;
+    -- Of a half.
+    made_for regclass := (SELECT h.inhparent FROM pg_inherits h WHERE h.inhrelid = fresh::regclass);
+    bound text := facts ->> 'check';
+    hashed text := 'satisfies_hash_partition(%L::oid,';
 BEGIN
     FOR item IN
         SELECT i.indexrelid, c.relname, i.indisunique, o.conname, pg_get_constraintdef(o.oid) AS definition, pg_get_indexdef(i.indexrelid) AS made,
@@ -203,8 +203,19 @@ BEGIN
         END IF;
         EXECUTE format('CREATE %sINDEX %I ON %s USING %s', CASE WHEN item.indisunique THEN 'UNIQUE ' ELSE '' END, name, fresh, substr(item.made, length(head) + 1));
     END LOOP;
-    EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh,
-                   replace(bound, format('satisfies_hash_partition(%L::oid,', made_for), format('satisfies_hash_partition(%L::oid,', parent::oid::text)));
+    -- The expression names the tables that are split so, which are others here.
+    IF made_for IS NOT NULL THEN
+        bound := concat_ws(' AND ', replace(pg_get_partition_constraintdef(fresh::regclass), format(hashed, made_for::oid::text), format(hashed, parent::oid::text)),
+                           pg_get_partition_constraintdef(parent));
+    ELSE
+        FOR item IN SELECT l.oid, l.n FROM jsonb_array_elements_text(facts -> 'line') WITH ORDINALITY l (oid, n) LOOP
+            bound := replace(bound, format(hashed, item.oid), format(hashed, '@' || item.n));
+        END LOOP;
+        FOR item IN SELECT a.relid::oid::text AS oid, a.n FROM pg_partition_ancestors(parent) WITH ORDINALITY a (relid, n) LOOP
+            bound := replace(bound, format(hashed, '@' || item.n), format(hashed, item.oid));
+        END LOOP;
+    END IF;
+    EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound);
     EXECUTE format('ALTER TABLE %s RESET (autovacuum_enabled)', fresh);
     IF facts ->> 'options' IS NOT NULL THEN
         EXECUTE format('ALTER TABLE %s SET (%s)', fresh, facts ->> 'options');

@@ -173,15 +173,18 @@ impl<C: Client> Work<'_, C> {
         let (wholes, members): (Vec<_>, Vec<_>) = members.into_iter().partition(is_whole);
         let mut waiting = Vec::new();
         for r in members {
-            let mut referenced: HashSet<u32> = self.referenced(&r, &snapshot).await?.iter().map(|r| r.oid).collect();
-            // Of the whole's constraint its partitions have one each, which refers to all partitions of the other.
-            referenced.remove(&r.oid);
-            waiting.push((r, referenced));
+            // A partition's foreign keys name the whole that they refer to, which stands for its partitions.
+            let referenced = self.referenced(&r, &snapshot).await?;
+            let parts = |w: &Relation| w.distribution().and_then(|d| d.partitions.clone()).unwrap_or_default();
+            let prefixes: Vec<String> = referenced.iter().flat_map(|w| parts(w).to_vec()).collect();
+            waiting.push((r, referenced.iter().map(|r| r.oid).collect::<HashSet<u32>>(), prefixes));
         }
         let mut ordered: Vec<Arc<Relation>> = Vec::new();
         while !waiting.is_empty() {
-            let left: Vec<u32> = waiting.iter().map(|(r, _)| r.oid).collect();
-            let free = waiting.iter().position(|(_, referenced)| !left.iter().any(|oid| referenced.contains(oid)));
+            let refers = |from: &(Arc<Relation>, HashSet<u32>, Vec<String>), to: &Relation| {
+                from.1.contains(&to.oid) || to.distribution().is_some_and(|d| d.is_part && from.2.contains(&d.prefix))
+            };
+            let free = waiting.iter().position(|from| !waiting.iter().any(|(to, ..)| refers(from, to)));
             let Some(at) = free else {
                 return Err(unsupported(&waiting[0].0, "is in a circle of foreign keys"));
             };
