@@ -6,8 +6,9 @@
 //! users' own. Judged by the tree, views in it replaced by their queries; in doubt the primary is asked. How far a standby lags, and what the
 //! session has done before, is not known here.
 
-use catalog::{RelationKind, Volatility};
+use catalog::{Placement, RelationKind, Volatility};
 use sql::{NodeEnum, names, relations, search};
+use wire::type_oid;
 
 use crate::Context;
 use crate::types::{Planned, Sequences};
@@ -28,9 +29,16 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> bool {
         && !search::any(statement, |n| is_of_server(n, cx))
 }
 
-/// A table whose rows are all there is to it, or a materialized view. Policies run code; a catalog speaks of its server.
+/// A table whose rows are all there is to it, or a materialized view. Policies run code; a catalog speaks of its server; where there are
+/// foreign tables, one may be a partition, or a child, of a table of home's; and what types of users' own do is not known.
 fn is_of_rows(rv: &sql::ast::RangeVar, cx: &Context) -> bool {
     cx.relation(rv).is_some_and(|r| {
+        let foreign = || cx.snapshot.relations.values().any(|r| r.kind == RelationKind::ForeignTable);
+        if matches!(r.placement, Placement::Local) && foreign()
+            || r.columns.iter().any(|c| c.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID)
+        {
+            return false;
+        }
         let of_herd = r.schema == "herd" || r.schema.starts_with("pg_") || r.schema == "information_schema";
         matches!(r.kind, RelationKind::Table | RelationKind::MaterializedView) && !r.row_security && !of_herd
     })
@@ -40,6 +48,9 @@ fn is_of_server(n: &NodeEnum, cx: &Context) -> bool {
     let made = |name: &str| cx.snapshot.own_operators.contains_key(name) || cx.snapshot.operators.contains_key(name);
     match n {
         NodeEnum::LockingClause(_) | NodeEnum::CurrentOfExpr(_) => true,
+        NodeEnum::TypeCast(c) => c.type_name.as_ref().is_none_or(|t| names_own(t, cx)),
+        NodeEnum::ColumnDef(d) => d.type_name.as_ref().is_none_or(|t| names_own(t, cx)),
+        NodeEnum::SortBy(s) => !s.use_op.is_empty(),
         NodeEnum::AExpr(e) => made(names::last(&e.name)),
         NodeEnum::SubLink(s) => !s.oper_name.is_empty() && made(names::last(&s.oper_name)),
         NodeEnum::FuncCall(f) => {
@@ -51,6 +62,53 @@ fn is_of_server(n: &NodeEnum, cx: &Context) -> bool {
         }
         _ => false,
     }
+}
+
+/// Types of PostgreSQL's own, by the names that statements and the parser give them.
+const TYPES: &[&str] = &[
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "float4",
+    "float8",
+    "numeric",
+    "text",
+    "varchar",
+    "bpchar",
+    "char",
+    "name",
+    "bytea",
+    "uuid",
+    "date",
+    "time",
+    "timetz",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "json",
+    "jsonb",
+    "inet",
+    "cidr",
+    "macaddr",
+    "money",
+    "oid",
+    "bit",
+    "varbit",
+    "tsvector",
+    "tsquery",
+    "int4range",
+    "int8range",
+    "numrange",
+    "daterange",
+    "tsrange",
+    "tstzrange",
+];
+
+/// A type that may be of users' own: their domains' conditions run code.
+fn names_own(t: &sql::ast::TypeName, cx: &Context) -> bool {
+    let name = names::last(&t.names);
+    !TYPES.contains(&name) || cx.snapshot.types.values().any(|own| own.name == name)
 }
 
 fn may_act(volatility: Volatility) -> bool {

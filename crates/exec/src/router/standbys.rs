@@ -49,6 +49,8 @@ struct OfNode {
     /// All hosts.
     target: NodeTarget,
     marks: RwLock<Marks>,
+    /// What the primary's code reads without a word of it.
+    manners: Mutex<Option<String>>,
     hosts: Vec<Arc<Standby>>,
     primary: Arc<Load>,
     /// Somebody reads.
@@ -160,8 +162,18 @@ impl OfNode {
             Arc::new(Standby { host, applied, latency_us, load, known })
         };
         let hosts = target.candidates().into_iter().map(host).collect();
-        let (marks, primary, often, turn) = Default::default();
-        OfNode { target, marks, hosts, primary, often, look: watch::Sender::new(0), seen: watch::Sender::new(0), turn }
+        let (marks, manners, primary, often, turn) = Default::default();
+        OfNode {
+            target,
+            marks,
+            manners,
+            hosts,
+            primary,
+            often,
+            look: watch::Sender::new(0),
+            seen: watch::Sender::new(0),
+            turn,
+        }
     }
 
     /// Of those that have all that is needed, the one that will answer first: by how long its answers take and how many it is asked for.

@@ -71,6 +71,9 @@ impl Conn {
                 b'Z' => self.note_ready(frame.body().first().copied().unwrap_or(backend::FAILED)),
                 b'S' => {
                     let (name, value) = backend::parse_parameter_status(frame.body())?;
+                    if (name, value) == ("in_hot_standby", "off") && self.target.standby_of.is_some() {
+                        return Err(self.is_promoted());
+                    }
                     self.note_parameter(name, value);
                 }
                 b'E' => {

@@ -14,6 +14,9 @@ impl Conn {
     pub(super) async fn be_standby_of(&mut self, system: u64) -> Result<(), PoolError> {
         let no = |target: &NodeTarget, source| PoolError::Connect { node: target.to_string(), source };
         let socket = self.stream.handle().map_err(|e| no(&self.target, e))?;
+        if self.parameters.get("in_hot_standby").is_some_and(|v| v == "off") {
+            return Err(self.is_promoted());
+        }
         let rows = self.simple(SYSTEM).await?;
         let own: Option<u64> = rows.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
         if own != Some(system) {
@@ -22,5 +25,10 @@ impl Conn {
         }
         self.link = Some(hosts::link(&self.target, socket));
         Ok(())
+    }
+
+    /// It has been promoted, and may have rows that nobody has committed on the node. Servers say so before their next answer ends.
+    pub(super) fn is_promoted(&self) -> PoolError {
+        PoolError::Closed { node: self.target.to_string(), reason: "it is no standby any more".into() }
     }
 }

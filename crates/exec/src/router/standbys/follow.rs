@@ -25,10 +25,27 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// What waits for a standby that has said nothing for so long goes elsewhere.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-const POSITION: &str = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0'), left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), \
-     current_setting('wal_block_size'), system_identifier FROM pg_control_system()";
-const STATE: &str = "SELECT pg_is_in_recovery(), pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), r.status, r.received_tli, r.pid, \
-     system_identifier FROM pg_control_system() LEFT JOIN pg_stat_wal_receiver r ON true";
+/// What code reads without a word of it, and is not in the log: settings, and the libraries that order text.
+macro_rules! manners {
+    () => {
+        "pg_catalog.concat_ws(', ', pg_catalog.current_setting('default_text_search_config'), pg_catalog.current_setting('lc_monetary'), \
+          pg_catalog.current_setting('lc_numeric'), pg_catalog.current_setting('lc_time'), \
+          (SELECT pg_catalog.pg_database_collation_actual_version(d.oid) FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()), \
+          (SELECT pg_catalog.pg_collation_actual_version(c.oid) FROM pg_catalog.pg_collation c WHERE c.collprovider OPERATOR(pg_catalog.=) 'i' ORDER BY c.oid LIMIT 1))"
+    };
+}
+const POSITION: &str = concat!(
+    "SELECT pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0'), \
+     pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8), pg_catalog.current_setting('wal_block_size'), s.system_identifier, ",
+    manners!(),
+    " FROM pg_catalog.pg_control_system() s"
+);
+const STATE: &str = concat!(
+    "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_replay_lsn(), '0/0'), r.status, r.received_tli, r.pid, \
+     s.system_identifier, ",
+    manners!(),
+    " FROM pg_catalog.pg_control_system() s LEFT JOIN pg_catalog.pg_stat_wal_receiver r ON true"
+);
 
 /// Follows the standbys of the nodes that the catalog has; never ends.
 pub async fn follow(herd: Arc<Herd>) {
@@ -82,6 +99,7 @@ async fn follow_primary(own: OwnConns, of_node: Arc<OfNode>) {
         let (asked, slept) = (Instant::now(), slept());
         match asked_in_time(&own, &of_node.target, &mut conn, POSITION).await {
             Ok(row) => {
+                of_node.manners.lock().clone_from(&row.get(4).cloned().flatten());
                 if let Some((line, position)) = position(&row) {
                     of_node.marks.write().put(line, asked, position, slept);
                 }
@@ -142,7 +160,7 @@ async fn asked_in_time(
 }
 
 fn position(row: &catalog::Row) -> Option<(Line, u64)> {
-    let [Some(position), Some(timeline), Some(page), Some(system)] = &row[..] else { return None };
+    let [Some(position), Some(timeline), Some(page), Some(system), _] = &row[..] else { return None };
     let line = Line { system: system.parse().ok()?, timeline: u32::from_str_radix(timeline, 16).ok()? };
     Some((line, end_of(position.parse().ok()?, page.parse().ok()?)))
 }
@@ -204,6 +222,10 @@ impl Standby {
             (_, Some(line)) if number(5) != Some(line.system) => {
                 ("stranger", Some("its system identifier is not the primary's"))
             }
+            _ if of_node.manners.lock().as_deref() != text(6) => (
+                "unlike",
+                Some("its text search configuration, lc_* settings or collations' versions are not the primary's"),
+            ),
             (_, Some(line)) if known.line == Some(line) => ("ready", None),
             _ if text(4).is_some() && text(2).is_none() => {
                 ("unknown", Some("the router's role may not see what it receives: GRANT pg_monitor to it"))
