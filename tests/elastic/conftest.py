@@ -6,13 +6,13 @@ import time
 import pytest
 
 from harness import router
-from harness.started import Started
+from harness.started import Routers
 
 LOGICAL = {"wal_level": "logical", "max_wal_senders": "6", "max_replication_slots": "6"}
 NODES = 3
 
 
-class Elastic(Started):
+class Elastic(Routers):
     """A herd of home and two more nodes, with two routers, `a` and `b`."""
 
     def start(self):
@@ -28,14 +28,6 @@ class Elastic(Started):
             return self.kept(router.Router(self._home, self._others, shards=6))
         finally:
             os.environ.pop("HERD_FAILPOINT", None)
-
-    @property
-    def a(self):
-        return self.routers[0].server
-
-    @property
-    def b(self):
-        return self.routers[1].server
 
     def on_node(self, number: int, sql: str, values=None) -> list:
         """Asked directly; `number` as in herd.nodes."""

@@ -1,4 +1,4 @@
-"""Servers and routers started one after the other, and stopped together. It does not know what they are."""
+"""Servers and routers started one after the other, and stopped together. It does not know which they are."""
 
 
 class Started:
@@ -22,3 +22,15 @@ class Started:
     def stop(self) -> None:
         for thing in reversed(self._things):
             thing.stop()
+
+
+class Routers(Started):
+    """`start` makes `routers`, two at least."""
+
+    @property
+    def a(self):
+        return self.routers[0].server
+
+    @property
+    def b(self):
+        return self.routers[1].server

@@ -6,10 +6,10 @@ import pytest
 
 from harness import ports, router
 from harness.standby import Standby
-from harness.started import Started
+from harness.started import Routers
 
 
-class Replicas(Started):
+class Replicas(Routers):
     """`nodes` are the primaries, home first; `standbys` theirs."""
 
     def __init__(self, routers: int = 2):
@@ -31,14 +31,6 @@ class Replicas(Started):
     def conninfo(*servers) -> str:
         ports = ",".join(str(server.port) for server in servers)
         return router.conninfo(servers[0], host=",".join("127.0.0.1" for _ in servers), port=ports, target_session_attrs="primary")
-
-    @property
-    def a(self):
-        return self.routers[0].server
-
-    @property
-    def b(self):
-        return self.routers[1].server
 
     def reader(self, server=None, **settings):
         """A session that reads standbys."""

@@ -3,24 +3,16 @@
 import pytest
 
 from harness import router
-from harness.started import Started
+from harness.started import Routers
 
 
-class Pair(Started):
+class Pair(Routers):
     """A herd of two nodes with two routers, `a` and `b`."""
 
     def start(self):
         self.nodes = [self.kept(router.node(f"node{i}")) for i in (1, 2)]
         home, other = (router.conninfo(n) for n in self.nodes)
         self.routers = [self.kept(router.Router(home, [other])) for _ in range(2)]
-
-    @property
-    def a(self):
-        return self.routers[0].server
-
-    @property
-    def b(self):
-        return self.routers[1].server
 
     def new_node(self):
         """A server that is no node yet."""

@@ -69,10 +69,7 @@ impl<C: Client> Work<'_, C> {
         if !free || !allowed || !same_types {
             return Ok(Way::Apart);
         }
-        let standby = match self.standbys.is_some() {
-            true => Box::pin(self.standby(node)).await,
-            false => None,
-        };
+        let standby = self.standby(node).await;
         let Some(queue) = self.shared_queue(node, standby.as_deref(), share.writes)? else { return Ok(Way::Apart) };
         if let Some(alone) = queue.alone() {
             return Ok(Way::Ahead(alone));

@@ -200,10 +200,7 @@ impl<C: Client> Work<'_, C> {
         {
             return Ok(lane);
         }
-        let standby = match self.standbys.is_some() {
-            true => Box::pin(self.standby(node)).await,
-            false => None,
-        };
+        let standby = self.standby(node).await;
         let primary = match &standby {
             None => Some(self.herd.target(&self.epoch.snapshot, node)?),
             Some(_) => None,

@@ -64,51 +64,10 @@ fn is_of_server(n: &NodeEnum, cx: &Context) -> bool {
     }
 }
 
-/// Types of PostgreSQL's own, by the names that statements and the parser give them.
-const TYPES: &[&str] = &[
-    "bool",
-    "int2",
-    "int4",
-    "int8",
-    "float4",
-    "float8",
-    "numeric",
-    "text",
-    "varchar",
-    "bpchar",
-    "char",
-    "name",
-    "bytea",
-    "uuid",
-    "date",
-    "time",
-    "timetz",
-    "timestamp",
-    "timestamptz",
-    "interval",
-    "json",
-    "jsonb",
-    "inet",
-    "cidr",
-    "macaddr",
-    "money",
-    "oid",
-    "bit",
-    "varbit",
-    "tsvector",
-    "tsquery",
-    "int4range",
-    "int8range",
-    "numrange",
-    "daterange",
-    "tsrange",
-    "tstzrange",
-];
-
 /// A type that may be of users' own: their domains' conditions run code.
 fn names_own(t: &sql::ast::TypeName, cx: &Context) -> bool {
     let name = names::last(&t.names);
-    !TYPES.contains(&name) || cx.snapshot.types.values().any(|own| own.name == name)
+    type_oid::named(name).is_none() || cx.snapshot.types.values().any(|own| own.name == name)
 }
 
 fn may_act(volatility: Volatility) -> bool {

@@ -19,7 +19,7 @@ use pool::CancelKey;
 use smallvec::SmallVec;
 use subtle::ConstantTimeEq;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use wire::startup::PROTOCOL_3_2;
 
 use crate::activity::Shown;
@@ -87,13 +87,24 @@ struct Session {
 }
 
 /// How long a statement may run, and has.
-#[derive(Default, Clone, Copy)]
+#[derive(Default)]
 struct Time {
     begun: Option<Instant>,
     /// It is known when its time is over, if ever.
     limited: bool,
     /// It was cancelled because its time was over; its client is told so.
     over: bool,
+    /// Waits for that.
+    _timer: Option<Timer>,
+}
+
+/// Ends with the statement whose time it waits for.
+struct Timer(AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 #[derive(Default)]
@@ -335,7 +346,8 @@ impl Session {
             state.cancelled = true;
             self.changed.notify_waiters();
         }
-        self.cancel().await;
+        // Not of this task, which may end with the statement: whoever is sent a cancel is sent all of it.
+        tokio::spawn(self.cancel());
     }
 
     async fn cancel(self: Arc<Self>) {

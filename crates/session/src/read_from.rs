@@ -139,7 +139,7 @@ impl Session {
             return Ok(false);
         }
         self.finish_implicit(true).await?;
-        self.io.begin();
+        self.io.begin_again();
         Ok(true)
     }
 }

@@ -53,11 +53,19 @@ impl FromStandbys {
 impl<C: Client> Work<'_, C> {
     /// The standby that the statement reads in the node's place; `None`: the node itself.
     pub async fn standby(&mut self, node: NodeId) -> Option<Arc<NodeTarget>> {
+        // Few have any: for the others the future stays small.
+        match self.standbys {
+            None => None,
+            Some(_) => Box::pin(self.standby_chosen(node)).await,
+        }
+    }
+
+    async fn standby_chosen(&mut self, node: NodeId) -> Option<Arc<NodeTarget>> {
         let from = self.standbys.as_deref_mut()?;
         let at = match from.chosen.iter().position(|(of, _)| *of == node) {
             Some(at) => at,
             None => {
-                let using = Box::pin(self.herd.standbys.choose(node, &from.need)).await;
+                let using = self.herd.standbys.choose(node, &from.need).await;
                 from.chosen.push((node, using));
                 from.chosen.len() - 1
             }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pool::CancelKey;
 
-use super::{Attempts, Session, Settled, State, Time};
+use super::{Attempts, Session, Settled, State, Time, Timer};
 use crate::activity::Shown;
 use crate::shared_tcp::Watched;
 
@@ -19,14 +19,15 @@ impl CancelHandle {
     /// A statement begins. From here on a cancel is remembered, even while nothing runs on a node: see
     /// [`is_cancelled`](Self::is_cancelled).
     pub fn begin(&self) {
-        self.begin_again();
         self.begin_time();
+        self.begin_again();
     }
 
     /// The same statement anew: its time goes on.
     pub fn begin_again(&self) {
         let mut state = self.session.state.lock();
-        (state.active, state.cancelled, state.deadlocked) = (true, false, false);
+        // What has no time left does not get it back.
+        (state.active, state.cancelled, state.deadlocked) = (true, state.time.over, false);
         state.left_looks = Attempts::default();
     }
 
@@ -43,13 +44,11 @@ impl CancelHandle {
 
     /// What runs is cancelled then, if it is the statement that runs now; `None`: it has no limit.
     pub fn end_at(&self, end: Option<Instant>) {
-        let begun = {
-            let mut state = self.session.state.lock();
-            state.time.limited = true;
-            state.time.begun
-        };
-        if let (Some(begun), Some(end)) = (begun, end) {
-            tokio::spawn(self.session.clone().cancel_at(begun, end));
+        let mut state = self.session.state.lock();
+        state.time.limited = true;
+        if let (Some(begun), Some(end)) = (state.time.begun, end) {
+            let waits = tokio::spawn(self.session.clone().cancel_at(begun, end));
+            state.time._timer = Some(Timer(waits.abort_handle()));
         }
     }
 

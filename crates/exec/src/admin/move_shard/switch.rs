@@ -53,15 +53,16 @@ impl<C: Client> Work<'_, C> {
     }
 
     async fn switch_once(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
+        let (relations, oids) = (of.relations(), of.oids());
         let mut referenced: Vec<Arc<catalog::Relation>> = Vec::new();
-        for table in of.relations() {
-            for r in self.referenced(&table, &of.snapshot).await? {
-                if !of.oids().contains(&r.oid) && !referenced.iter().any(|known| known.oid == r.oid) {
+        for table in &relations {
+            for r in self.referenced(table, &of.snapshot).await? {
+                if !oids.contains(&r.oid) && !referenced.iter().any(|known| known.oid == r.oid) {
                     referenced.push(r);
                 }
             }
         }
-        let locks = Locks::of_group(&of.relations(), &referenced);
+        let locks = Locks::of_group(&relations, &referenced);
         let taken = tokio::time::timeout(LOCKS_MAX, self.take_locks(&locks)).await;
         taken.unwrap_or_else(|_| Err(in_use())).map_err(|e| match e.code().as_str() {
             // It has another name by now, or is none of the herd's any more.
@@ -72,7 +73,6 @@ impl<C: Client> Work<'_, C> {
         of.is_still(&snapshot)?;
         self.raises_epoch();
         let (herd, backends) = (self.herd.clone(), self.backends(&snapshot).await?);
-        let oids = of.oids();
         let work = self.under_locks(of, stream, job);
         let (done, pause) = herd.keep_paused(&oids, Who::All, || waits(&herd, &backends), work).await;
         self.transaction.pauses.extend(pause);
