@@ -133,6 +133,29 @@ def test_temporary_tables_that_hide_what_is_named(audited):
     db.run("DROP TABLE pg_temp.r", "UPDATE few SET v = 1")
 
 
+@pytest.mark.parametrize("path", ["code", "code, pg_temp", "pg_temp, code"])
+def test_code_finds_temporary_tables_by_a_path_of_its_own(audited, path):
+    """Home's part of it would, and other nodes' would not, whatever the session's path finds first."""
+    db = audited
+    db.run(function(RIGHT), MADE, "ALTER FUNCTION audits() SET search_path = code",
+           "CREATE FUNCTION w_of(a int) RETURNS text LANGUAGE sql STABLE SET search_path = code AS 'SELECT w FROM r WHERE id = a'",
+           "CREATE FUNCTION same(a int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN a; END'", "CREATE VIEW calls AS SELECT id, w_of(id) AS of FROM d",
+           "CREATE TABLE alone (id int)", "INSERT INTO alone VALUES (1)")
+    known = db.rows("SELECT id, w_of(id) FROM d ORDER BY id")
+    db.run(f"SET search_path = {path}", "CREATE TEMP TABLE audit (id int, op text)", "CREATE TEMP TABLE r (id int, w text)", "INSERT INTO pg_temp.r VALUES (1, 'own')")
+    db.refused("UPDATE d SET v = 0", '"audit"', "temporary")
+    for sql in ("SELECT id, w_of(id) FROM d", "SELECT w_of(id) FROM d WHERE id = 3", "SELECT count(*) FROM d WHERE w_of(v) = 'own'", "SELECT * FROM calls", "SELECT id FROM (SELECT * FROM calls) c ORDER BY 1",
+                "WITH x AS (SELECT w_of(id) FROM d) SELECT count(*) FROM x"):
+        db.refused(sql, '"r"', "temporary")
+    # Home alone runs these. (PostgreSQL keeps a function's plan, and does not look again for a table that hides one it has found.)
+    db.run("CREATE FUNCTION code.w_now(a int) RETURNS text LANGUAGE sql STABLE SET search_path = code AS 'SELECT w FROM r WHERE id = a'")
+    assert db.rows("SELECT code.w_now(1)") == db.rows("SELECT code.w_now(id) FROM alone") == [("own",)]
+    assert db.rows("SELECT sum(same(id)) FROM d") == [(820,)]
+    db.run("DROP TABLE pg_temp.audit, pg_temp.r", "SET search_path = code", "UPDATE d SET v = 0")
+    assert db.rows("SELECT count(*) FROM audit") == [(40,)]
+    assert db.rows("SELECT id, w_of(id) FROM d ORDER BY id") == db.rows("SELECT id, of FROM calls ORDER BY id") == known
+
+
 def test_a_trigger_beside_a_change_of_its_table(audited, code_herd):
     db = audited
     db.run(function(RIGHT))

@@ -78,6 +78,10 @@ pub struct Snapshot {
     pub relation_code: HashMap<Oid, RelationCode>,
     /// Of tables that nodes share, and views over them: names of relations that what hangs on them uses.
     pub named_by_code: HashMap<Oid, Vec<String>>,
+    /// The same of functions, by their names without schemas: what they use that other nodes have, too.
+    pub named_by_calls: HashMap<String, Vec<String>>,
+    /// The same of what views' queries call.
+    pub named_by_views: HashMap<Oid, Vec<String>>,
     /// Code of users' own, or a text that PostgreSQL's runs, may come to tables of which a node has a part or a copy: where
     /// this is not so, no statement need be looked through for it.
     pub reaches: bool,

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use crate::load::{cells, pin_settings, restore_settings};
 use crate::{CatalogError, Query};
 
-/// A relation of the session's own: its name hides others.
+/// A relation of the session's own. It equals a name that means it where it stands without a schema.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TemporaryRelation {
     pub name: String,
+    /// Its name hides others: the search path finds nothing of that name before it. Code may have a path of its own.
+    pub hides: bool,
     /// It is a view over distributed or reference tables.
     pub view: Option<Arc<TemporaryView>>,
 }
@@ -40,13 +42,13 @@ pub struct TemporaryDefinition {
 impl TemporaryRelation {
     /// A table, an index, a sequence, or a view over what is local.
     pub fn named(name: impl Into<String>) -> Self {
-        TemporaryRelation { name: name.into(), view: None }
+        TemporaryRelation { name: name.into(), hides: true, view: None }
     }
 }
 
 impl PartialEq<str> for TemporaryRelation {
     fn eq(&self, name: &str) -> bool {
-        self.name == name
+        self.hides && self.name == name
     }
 }
 

@@ -361,6 +361,10 @@ impl<'s> Graph<'s> {
             if reach.moments {
                 all.moments.insert(name.clone());
             }
+            let named = self.shared_names(&reach);
+            if !named.is_empty() {
+                all.named_by_calls.entry(r.name.clone()).or_default().extend(named);
+            }
             add(&mut all.routines, name, self.needs_of(&reach, &dynamic));
         }
         for o in &code.operators {
@@ -379,7 +383,7 @@ impl<'s> Graph<'s> {
             }
         }
         all.relations = self.relation_code(dynamic);
-        all.named = self.named_by_code();
+        (all.named, all.named_by_views) = (self.named_by_code(), self.named_by_views());
         for (table, (own, tied)) in self.row_by_row() {
             let code = all.relations.entry(table).or_default();
             (code.by_rows, code.by_tied_rows) = (own, tied);
@@ -409,12 +413,10 @@ pub fn marked() -> Refusal {
     )
 }
 
-/// Home would use a temporary table there, and other nodes what it hides.
-pub fn hidden(table: &str, name: &str) -> Refusal {
+/// Home would use a temporary table there, and other nodes what it hides. `code`: what names it.
+pub fn hidden(code: &str, name: &str) -> Refusal {
     Refusal::new(
-        format!(
-            "code that runs where \"{table}\" is written names \"{name}\", which is a temporary table in this session: nodes do not have that"
-        ),
+        format!("{code} names \"{name}\", which is a temporary table in this session: nodes do not have that"),
         format!("Drop the temporary table \"{name}\", or give it another name."),
     )
 }
@@ -433,6 +435,8 @@ struct AllNeeds {
     domains: HashMap<String, Vec<Harm>>,
     relations: HashMap<Oid, RelationCode>,
     named: HashMap<Oid, Vec<String>>,
+    named_by_calls: HashMap<String, Vec<String>>,
+    named_by_views: HashMap<Oid, Vec<String>>,
 }
 
 impl AllNeeds {
@@ -480,5 +484,6 @@ pub fn settle(snapshot: &mut Snapshot, bodies: &Bodies) {
     snapshot.row_code = own.any(|f| f.of_row && (f.reads_herd_tables || f.needs_home || f.dynamic));
     snapshot.reaches = all.reach();
     (snapshot.operators, snapshot.domains, snapshot.relation_code) = (all.operators, all.domains, all.relations);
-    snapshot.named_by_code = all.named;
+    (snapshot.named_by_code, snapshot.named_by_calls) = (all.named, all.named_by_calls);
+    snapshot.named_by_views = all.named_by_views;
 }

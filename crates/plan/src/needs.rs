@@ -325,11 +325,23 @@ pub fn is_marked(rv: &ast::RangeVar, cx: &Context) -> bool {
     code.is_some_and(|code| code.marked)
 }
 
-/// The temporary relation that code names which runs when a table is written.
+/// The temporary relation that code names which runs when a table is written. Whatever the session's path finds first, code may find it.
 pub fn hides<'c>(rv: &ast::RangeVar, cx: &Context<'c>) -> Option<&'c str> {
-    let named =
-        cx.relation(rv).and_then(|r| cx.snapshot.named_by_code.get(&r.oid)).filter(|_| !cx.temporary.is_empty())?;
-    named.iter().find(|name| cx.temporary.iter().any(|t| t.name == **name)).map(String::as_str)
+    own_of(cx.snapshot.named_by_code.get(&cx.relation(rv)?.oid)?, cx)
+}
+
+/// The same of a function that is called.
+pub fn call_hides<'c>(f: &ast::FuncCall, cx: &Context<'c>) -> Option<&'c str> {
+    own_of(cx.snapshot.named_by_calls.get(names::last(&f.funcname))?, cx)
+}
+
+/// The same of what a view calls.
+pub fn view_hides<'c>(rv: &ast::RangeVar, cx: &Context<'c>) -> Option<&'c str> {
+    own_of(cx.snapshot.named_by_views.get(&cx.relation(rv)?.oid)?, cx)
+}
+
+fn own_of<'c>(names: &'c [String], cx: &Context) -> Option<&'c str> {
+    names.iter().find(|name| cx.temporary.iter().any(|t| t.name == **name)).map(String::as_str)
 }
 
 /// Whether it writes to a table whose code runs such text where errors are caught.

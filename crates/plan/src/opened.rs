@@ -26,9 +26,13 @@ const ASKED: &str = "herd: asked for the right to it";
 
 /// The temporary view over the herd's tables that a name means.
 pub fn temporary<'a>(rv: &RangeVar, cx: &Context<'a>) -> Option<&'a Arc<TemporaryView>> {
-    let temporary = matches!(rv.schemaname.as_str(), "" | "pg_temp");
-    let found = cx.temporary.iter().find(|t| t.view.is_some() && **t == *rv.relname);
-    found.filter(|_| temporary)?.view.as_ref()
+    let mut views = cx.temporary.iter().filter(|t| t.view.is_some());
+    let found = match rv.schemaname.as_str() {
+        "" => views.find(|t| **t == *rv.relname),
+        "pg_temp" => views.find(|t| t.name == rv.relname),
+        _ => None,
+    };
+    found?.view.as_ref()
 }
 
 /// The permanent view of these that a name means.
@@ -155,7 +159,7 @@ impl Open<'_> {
 
     /// Where a view's query finds what it names without a schema: its text was printed for who looks in these two, in this order.
     fn schema(&self, name: &str) -> &'static str {
-        let own = self.cx.temporary.iter().any(|t| t == name);
+        let own = self.cx.temporary.iter().any(|t| t.name == name);
         if own && !name.starts_with("pg_") { "pg_temp" } else { "pg_catalog" }
     }
 

@@ -1,17 +1,18 @@
 //! Statements that leave something behind in a session: which functions and statements do. What follows from it is not known here.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use catalog::Volatility;
 use catalog::code::is_temporary;
+use catalog::{Placement, Relation, RelationKind, Volatility};
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
 
-use crate::Context;
 use crate::admin::AdminFunction;
 use crate::needs::{self, Told};
+use crate::{Context, Result, code};
 
 /// The view whose UPDATE sets parameters of the session.
 const SETTINGS: &str = "pg_settings";
@@ -27,7 +28,7 @@ pub struct Special {
     pub catches: bool,
     /// It uses a table whose code breaks the rule of where code may be.
     pub marked: bool,
-    /// It writes a table whose code names what is temporary in this session: both.
+    /// Code that it runs on several nodes, in words, and what is temporary in this session that this code names.
     pub hides: Option<(String, String)>,
     /// It calls a function of a user's own, which may have written anything.
     pub writes: bool,
@@ -73,6 +74,17 @@ impl Leaves {
 }
 
 impl Special {
+    /// Code that it comes to may not run so.
+    pub fn refused(&self) -> Result<()> {
+        if self.marked {
+            return Err(code::marked());
+        }
+        if let Some((who, name)) = &self.hides {
+            return Err(code::hidden(who, name));
+        }
+        if self.catches { Err(code::caught()) } else { Ok(()) }
+    }
+
     /// Nothing in it is the session's own affair.
     pub fn is_plain(&self) -> bool {
         *self == Special::default()
@@ -82,10 +94,12 @@ impl Special {
 /// `cx` has the types of the statement's parameters: values become such before anything runs.
 pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
     let snapshot = cx.snapshot;
-    let hides = !cx.temporary.is_empty() && !snapshot.named_by_code.is_empty();
+    let named = !snapshot.named_by_code.is_empty() || !snapshot.named_by_calls.is_empty();
+    let hides = !cx.temporary.is_empty() && named;
     let any = hides || !(snapshot.relation_code.is_empty() && snapshot.domains.is_empty());
     let writes = any && writes(statement);
-    let mut find = Find { cx, writes, words: HashSet::new(), told: vec![], special: Special::default() };
+    let (words, called) = (HashSet::new(), None);
+    let mut find = Find { cx, writes, hides, words, told: vec![], shared: false, called, special: Special::default() };
     find.node(statement);
     walk::below(statement, &mut find);
     let by_types = || snapshot.session_code.left_by_types();
@@ -97,6 +111,9 @@ pub fn special(statement: &NodeEnum, cx: &Context) -> Special {
     }
     let words = find.words.into_iter().chain(find.told.iter().map(String::as_str));
     find.special.leaves.add(snapshot.session_code.leaves(words, cx.search_path));
+    if find.shared && find.special.hides.is_none() {
+        find.special.hides = find.called;
+    }
     find.special
 }
 
@@ -119,6 +136,12 @@ struct Find<'s, 'a> {
     cx: &'s Context<'s>,
     /// The statement writes to a table, wherever that stands.
     writes: bool,
+    /// Code may name what is temporary in the session.
+    hides: bool,
+    /// It names what other nodes have, too.
+    shared: bool,
+    /// A function it calls, which names what is temporary: as [`Special::hides`].
+    called: Option<(String, String)>,
     /// Parts of names, whatever they name.
     words: HashSet<&'a str>,
     /// The same of types that functions are told.
@@ -137,8 +160,18 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
         self.special.watched |= needs::relation_runs_text(rv, self.writes, self.cx)
             || self.writes && needs::temporary_runs_text(rv, self.cx);
         self.special.marked |= needs::is_marked(rv, self.cx);
-        if self.writes && self.special.hides.is_none() {
-            self.special.hides = needs::hides(rv, self.cx).map(|name| (rv.relname.clone(), name.to_string()));
+        if self.hides {
+            let is_shared =
+                |r: &Arc<Relation>| r.kind == RelationKind::View || !matches!(r.placement, Placement::Local);
+            self.shared |= self.cx.relation(rv).is_some_and(is_shared);
+            if self.called.is_none() {
+                let view = || format!("what view \"{}\" calls", rv.relname);
+                self.called = needs::view_hides(rv, self.cx).map(|hidden| (view(), hidden.to_string()));
+            }
+            if self.writes && self.special.hides.is_none() {
+                let code = || format!("code that runs where \"{}\" is written", rv.relname);
+                self.special.hides = needs::hides(rv, self.cx).map(|name| (code(), name.to_string()));
+            }
         }
     }
 
@@ -162,6 +195,9 @@ impl<'a> Visit<'a> for Find<'_, 'a> {
 impl Find<'_, '_> {
     fn call(&mut self, f: &ast::FuncCall) {
         let name = names::last(&f.funcname);
+        if self.hides && self.called.is_none() {
+            self.called = needs::call_hides(f, self.cx).map(|hidden| (format!("{name}()"), hidden.to_string()));
+        }
         let session_lock = (name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_"))
             && !name.contains("_xact")
             && !name.contains("unlock");

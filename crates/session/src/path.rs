@@ -118,7 +118,7 @@ impl Session {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         let role = self.current_role();
         let role = role.as_deref().unwrap_or(self.login.user());
-        self.temporary = self.pg_temp.hiding(&self.epoch.snapshot, &self.search_path, role).into();
+        self.temporary = self.pg_temp.relations(&self.epoch.snapshot, &self.search_path, role).into();
         let unasked = self.path_word == PathWord::Unasked;
         self.context = KEY.hash_one((
             &self.search_path,

@@ -87,13 +87,17 @@ impl Told {
 }
 
 impl PgTemp {
-    /// What an unqualified name means there and nowhere else: all of it, but for what the search path finds before `pg_temp`.
+    /// All relations that are there, and which of them an unqualified name means: not those that the search path finds before `pg_temp`.
     /// `role`: who reads its views.
-    pub fn hiding(&self, snapshot: &Snapshot, path: &[String], role: &str) -> Vec<TemporaryRelation> {
+    pub fn relations(&self, snapshot: &Snapshot, path: &[String], role: &str) -> Vec<TemporaryRelation> {
         let before = path.iter().position(|s| s == "pg_temp").map_or(&[][..], |at| &path[..at]);
         let found = |name: &String| !before.is_empty() && snapshot.resolve(None, name, before).is_some();
-        let hiding = self.told.names.iter().map(|(name, _)| name).filter(|name| !found(name));
-        hiding.map(|name| TemporaryRelation { name: name.clone(), view: self.view(name, role).map(Arc::new) }).collect()
+        let relation = |(name, _): &(String, bool)| TemporaryRelation {
+            name: name.clone(),
+            hides: !found(name),
+            view: self.view(name, role).map(Arc::new),
+        };
+        self.told.names.iter().map(relation).collect()
     }
 
     /// A view over distributed or reference tables.

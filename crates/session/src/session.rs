@@ -73,7 +73,7 @@ pub struct Session {
     /// What others see of it.
     pub shown: Shown,
     pub pg_temp: PgTemp,
-    /// The names of its temporary relations that hide others, see [`PgTemp::hiding`].
+    /// Its temporary relations, see [`PgTemp::relations`].
     pub temporary: Arc<[TemporaryRelation]>,
     pub statements: FastMap<String, Arc<Prepared>>,
     /// What its prepared statements may take.

@@ -3,12 +3,37 @@
 //! sessions.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
-use catalog::Oid;
+use catalog::{Oid, Relation, RelationKind};
 
+use super::reach::Reach;
 use super::{Graph, PlacementKind};
 
 impl Graph<'_> {
+    /// What code uses of relations that other nodes have, too: of home's own tables it runs there alone.
+    pub(super) fn shared_names(&self, reach: &Reach) -> Vec<String> {
+        let relations = self.numbers.oids(&reach.reads).filter_map(|oid| self.relations.get(&oid));
+        let shared = |r: &&&Arc<Relation>| r.kind == RelationKind::View || self.kind(r) != PlacementKind::Local;
+        relations.filter(shared).map(|r| r.name.clone()).collect()
+    }
+
+    /// The same of what the queries of views call, and of those under them.
+    pub(super) fn named_by_views(&self) -> HashMap<Oid, Vec<String>> {
+        let own = |view: Oid| self.shared_names(&self.reach_of_view(view));
+        let own: HashMap<Oid, Vec<String>> = self.views.keys().map(|view| (*view, own(*view))).collect();
+        if own.values().all(Vec::is_empty) {
+            return HashMap::new();
+        }
+        let all = |view: &Oid| {
+            let below = self.reach_of_relation(*view).reads;
+            let views = self.numbers.oids(&below).chain([*view]);
+            let names: BTreeSet<String> = views.filter_map(|oid| own.get(&oid)).flatten().cloned().collect();
+            (*view, names.into_iter().collect::<Vec<_>>())
+        };
+        own.keys().map(all).filter(|(_, names)| !names.is_empty()).collect()
+    }
+
     /// Of distributed and reference tables, and of views over them: the names of relations that are used by what hangs on them, or on tables
     /// to which their foreign keys' actions come.
     pub(super) fn named_by_code(&self) -> HashMap<Oid, Vec<String>> {

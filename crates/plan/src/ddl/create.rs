@@ -277,7 +277,7 @@ impl<'n> Tables<'n> {
         for name in &self.names {
             let own = cx.facts.temporary.iter().find(|t| **t == *name.1).filter(|_| name.0.is_none());
             if own.is_some() || name.0 == Some("pg_temp") {
-                let named = own.or_else(|| cx.facts.temporary.iter().find(|t| **t == *name.1));
+                let named = own.or_else(|| cx.facts.temporary.iter().find(|t| t.name == name.1));
                 let view = named.and_then(|t| t.view.as_ref());
                 reads.temporary = true;
                 reads.distributed |= view.is_some_and(|v| !v.whole);

@@ -27,7 +27,11 @@ impl Reads {
         if !own.is_empty() {
             let trees = sql::parse(&compiled.text, true).unwrap_or_default();
             for rv in trees.iter().flat_map(relations::of) {
-                if matches!(rv.schemaname.as_str(), "" | "pg_temp") && own.iter().any(|t| *t == *rv.relname) {
+                let is_own = |t: &TemporaryRelation| match rv.schemaname.as_str() {
+                    "" => *t == *rv.relname,
+                    schema => schema == "pg_temp" && t.name == rv.relname,
+                };
+                if own.iter().any(is_own) {
                     temporary.push(rv.relname.clone());
                 }
             }

@@ -113,15 +113,7 @@ impl Session {
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
         let parameters: &[u32] = bound.map_or(&[], |b| &b.types);
-        if special.marked {
-            return Err(plan::code::marked().into());
-        }
-        if let Some((table, name)) = &special.hides {
-            return Err(plan::code::hidden(table, name).into());
-        }
-        if special.catches {
-            return Err(plan::code::caught().into());
-        }
+        special.refused()?;
         let whole = statement;
         let seen = if special.reads_sequences { self.with_values_seen(statement)? } else { None };
         let (statement, sql) = seen.as_ref().map_or((statement, sql), |(tree, text)| (&**tree, &**text));

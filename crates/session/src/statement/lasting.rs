@@ -83,12 +83,10 @@ impl Session {
     /// It holds code that may use any table, by text it puts together.
     fn watches(&self, statement: &NodeEnum, decided: &Decided, special: &Special) -> Result<bool> {
         let named = match decided.kind.holds {
-            Holds::Query if special.marked => return Err(plan::code::marked().into()),
-            Holds::Query if let Some((table, name)) = &special.hides => {
-                return Err(plan::code::hidden(table, name).into());
+            Holds::Query => {
+                special.refused()?;
+                special.watched
             }
-            Holds::Query if special.catches => return Err(plan::code::caught().into()),
-            Holds::Query => special.watched,
             // What hangs on a table runs when its rows are checked once more.
             Holds::Expressions => {
                 let names = self.names();

@@ -18,7 +18,7 @@ pub(super) struct Batch {
     before: u32,
     /// The first execution is the queue's own, not a job's.
     own: bool,
-    /// Replies wait until all of the batch is done: for the commit, or for guards.
+    /// Replies wait until all of the batch is done: for the commit, for guards, or for a standby to say that it still is one.
     pub(super) hold: bool,
     /// Those that wait.
     pub(super) done: Vec<Outcome>,
@@ -33,7 +33,7 @@ impl Batch {
         let mut batch = Batch {
             before: 0,
             own: false,
-            hold: queue.kind == QueueKind::Write,
+            hold: queue.kind == QueueKind::Write || queue.target.standby_of.is_some(),
             done: Vec::new(),
             executions: VecDeque::new(),
             together: Vec::new(),
