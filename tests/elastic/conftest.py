@@ -47,6 +47,13 @@ class Elastic(Routers):
         (through or self.a).run(f"select herd.move_shard('{table}', {shard}, {node})")
         return node
 
+    def without_tables(self) -> None:
+        """Before a node is drained: of what other tests made, some may not be moved."""
+        with self.a.connect() as connection:
+            tables = connection.execute("select string_agg(format('%I.%I', schema, name), ', ') from herd.tables").fetchone()[0]
+            if tables:
+                connection.execute(f"drop table {tables} cascade")
+
     def left_behind(self) -> list:
         """What a move has made and not taken away, anywhere."""
         sql = """

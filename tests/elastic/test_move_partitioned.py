@@ -15,8 +15,8 @@ _CONTENTS = ("select * from e_at order by 1, 2", "select * from e_of order by 1,
 @pytest.fixture
 def made(elastic):
     """Rows of three months and of none, what refers to them, and what they refer to."""
+    elastic.without_tables()
     elastic.a.run(
-        "drop table if exists e_of, e_at, e_at_2, e_keys cascade",
         "create table e_keys (id int primary key, name text)", "select create_distributed_table('e_keys', 'id', colocate_with => 'none')",
         "create table e_at (gone int, id int, at date, v int check (v >= 0), twice int generated always as (v * 2) stored, said text, primary key (id, at)) partition by range (at)",
         *(f"create table e_at_{month} partition of e_at for values from ('2026-0{month}-01') to ('2026-0{month + 1}-01')" for month in (1, 2, 3)),
@@ -128,6 +128,7 @@ def test_whatever_they_are_partitioned_by_and_called(elastic):
 
 
 def test_without_partitions(elastic):
+    elastic.without_tables()
     elastic.a.run("drop table if exists e_none", "create table e_none (id int, at date, primary key (id, at)) partition by range (at)", "select create_distributed_table('e_none', 'id', colocate_with => 'none')")
     with elastic.a.connect() as connection:
         connection.execute("select herd.drain_node('2')")

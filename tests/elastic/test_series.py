@@ -14,10 +14,8 @@ def _counts(connection, table: str) -> list[int]:
 
 
 def test_a_node_is_emptied_and_filled_again(elastic):
+    elastic.without_tables()
     with elastic.a.connect() as connection:
-        tables = connection.execute("select string_agg(format('%I.%I', schema, name), ', ') from herd.tables").fetchone()[0]
-        if tables:
-            connection.execute(f"drop table {tables} cascade")
         for table in ("s_one", "s_two"):
             connection.execute(f"create table {table} (id int primary key, v int)")
             connection.execute(f"select create_distributed_table('{table}', 'id', colocate_with => 'none', shard_count => {4 if table == 's_two' else 6})")
