@@ -125,6 +125,14 @@ impl ExecError {
         Self::sql(sqlstate::QUERY_CANCELED, STATEMENT_TIMEOUT)
     }
 
+    /// It was cancelled so that others go on: a deadlock that no node sees by itself.
+    pub fn deadlocked() -> Self {
+        let fields = ErrorFields::error(sqlstate::T_R_DEADLOCK_DETECTED, "deadlock detected")
+            .detail("Transactions on several nodes waited for each other; this one began last.")
+            .hint("Try the transaction again.");
+        Self::Sql(Box::new(fields))
+    }
+
     /// The client has given its COPY up.
     pub fn copy_failed(reason: &str) -> Self {
         Self::sql(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}"))

@@ -269,6 +269,16 @@ impl ClientIo {
         self.handle.take_deadlocked()
     }
 
+    /// Whether it was.
+    pub fn is_deadlocked(&self) -> bool {
+        self.handle.is_deadlocked()
+    }
+
+    /// The statement was cancelled, and its code caught that. False: a cancel may still arrive on nodes.
+    pub async fn goes_on(&self) -> bool {
+        self.handle.survive().await == Settled::Clean
+    }
+
     /// Ends the connection; nothing that runs for it on a node is cancelled any more.
     pub async fn close(&mut self) {
         let _ = self.handle.finish().await;

@@ -331,8 +331,13 @@ impl Session {
             }
             Err(error) => error,
         };
+        // A handler meets the reason.
+        let cancelled = error.code() == sqlstate::QUERY_CANCELED;
+        let deadlocked = cancelled && self.io.is_deadlocked();
+        let error = if deadlocked { ExecError::deadlocked() } else { error };
         let handler = block.handlers.iter().find(|h| run::is_handled(&error, &h.states));
-        let Some(handler) = handler else { return Err(error) };
+        let Some(handler) = handler else { return Err(if deadlocked { ExecError::cancelled() } else { error }) };
+        let error = if cancelled { self.goes_on(error).await? } else { error };
         self.rollback_to(&savepoint).await?;
         self.release(&savepoint).await?;
         if running.made {
@@ -343,6 +348,19 @@ impl Session {
         running.handled.pop();
         running.tell_handled();
         flow
+    }
+
+    /// A handler is there for a statement that was cancelled; the error in the words that the client would have been told.
+    async fn goes_on(&mut self, error: ExecError) -> Result<ExecError> {
+        if self.io.has_left() || self.io.ended().is_some() {
+            return Err(error);
+        }
+        let late = self.io.take_late();
+        if !self.io.goes_on().await {
+            self.transaction.doubtful = true;
+            return Err(error);
+        }
+        Ok(if late { ExecError::late() } else { error })
     }
 }
 

@@ -292,11 +292,7 @@ impl Session {
         let late = self.io.take_late() && e.code() == sqlstate::QUERY_CANCELED;
         let e = if late { ExecError::late() } else { e };
         let e = match self.io.take_deadlocked() && e.code() == sqlstate::QUERY_CANCELED {
-            true => ExecError::Sql(Box::new(
-                wire::ErrorFields::error(sqlstate::T_R_DEADLOCK_DETECTED, "deadlock detected")
-                    .detail("Transactions on several nodes waited for each other; this one began last.")
-                    .hint("Try the transaction again."),
-            )),
+            true => ExecError::deadlocked(),
             false => e,
         };
         if self.transaction.is_block() {

@@ -8,15 +8,20 @@ create table sc_ref (id int primary key, up int);
 create table sc_plain (id int primary key);
 create table sc_local (id int primary key, up int constraint sc_local_up references sc_plain (id) deferrable);
 create table sc_front.sc_own (id int primary key, up int constraint sc_twice references sc_plain (id) deferrable);
+create table sc_told (id int primary key, v int);
+create function sc_tells() returns trigger language plpgsql as $$ begin if new.v < 0 then raise exception 'sc_told has %', new.v using errcode = 'P0009'; end if; return null; end $$;
 create table sc_strict (id int primary key, up int constraint sc_strict_up references sc_plain (id));
 --! distribute sc_parent k
 --! distribute sc_child k
 --! distribute sc_unique k
+--! distribute sc_told id
 --! reference sc_ref
 alter table sc_child add constraint sc_child_k foreign key (k) references sc_parent (k) deferrable;
 alter table sc_ref add constraint sc_ref_up foreign key (up) references sc_ref (id) deferrable initially immediate;
 alter table sc_child add constraint sc_twice foreign key (id) references sc_ref (id) deferrable;
+create constraint trigger sc_told_of after insert or update on sc_told deferrable initially immediate for each row execute function sc_tells();
 --! reset
+delete from sc_told;
 delete from sc_child;
 delete from sc_parent;
 delete from sc_unique;
@@ -27,7 +32,8 @@ delete from sc_ref;
 insert into sc_ref values (1, null), (2, 1);
 insert into sc_unique select k, n from generate_series(1, 8) k, generate_series(1, 2) n;
 --! teardown
-drop table if exists sc_child, sc_parent, sc_unique, sc_ref, sc_local, sc_strict, sc_plain cascade;
+drop table if exists sc_child, sc_parent, sc_unique, sc_ref, sc_local, sc_strict, sc_plain, sc_told cascade;
+drop function if exists sc_tells;
 drop schema if exists sc_front cascade;
 --! tests
 -- all, before any node but home takes part
@@ -165,6 +171,30 @@ insert into sc_unique values (3, 1);
 delete from sc_unique where k = 3 and n = 1;
 insert into sc_unique values (3, 1);
 commit;
+-- constraint triggers, whose shards have their own
+insert into sc_told values (1, 1), (2, -2);
+begin;
+set constraints sc_told_of deferred;
+insert into sc_told select g, 1 from generate_series(1, 20) g;
+insert into sc_told values (100, -1);
+update sc_told set v = v - 1 where id < 100;
+savepoint a;
+insert into sc_told values (101, -1);
+set constraints public.sc_told_of immediate;
+rollback to savepoint a;
+set constraints all immediate;
+rollback;
+begin;
+savepoint a;
+set constraints sc_told_of deferred;
+rollback to savepoint a;
+insert into sc_told values (7, -1);
+rollback;
+begin isolation level repeatable read;
+set constraints sc_told_of, sc_child_k deferred;
+insert into sc_told values (7, -1);
+commit;
+select count(*) from sc_told;
 -- reference tables
 begin;
 set constraints sc_ref_up deferred;

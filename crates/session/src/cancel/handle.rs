@@ -52,6 +52,24 @@ impl CancelHandle {
         }
     }
 
+    /// The statement was cancelled and goes on: cancels that were meant are over with. Wait for this first.
+    pub async fn survive(&self) -> Settled {
+        {
+            let mut state = self.session.state.lock();
+            // A node kept the time limit, which ends a statement once.
+            if !state.cancelled {
+                state.time = Time { begun: state.time.begun, limited: true, ..Time::default() };
+            }
+            (state.cancelled, state.deadlocked) = (false, false);
+        }
+        self.settle().await
+    }
+
+    /// Whether the statement was cancelled to break a deadlock.
+    pub fn is_deadlocked(&self) -> bool {
+        self.session.state.lock().deadlocked
+    }
+
     /// Whether the statement was cancelled because its time was over; asking forgets it.
     pub fn take_late(&self) -> bool {
         std::mem::take(&mut self.session.state.lock().time.over)

@@ -22,6 +22,10 @@ pub fn is_handled(error: &ExecError, states: &[Option<String>]) -> bool {
 }
 
 fn is_caught(state: &str, states: &[Option<String>]) -> bool {
+    // Not by OTHERS.
+    if state == sqlstate::QUERY_CANCELED {
+        return states.iter().flatten().any(|condition| conditions::is(state, condition));
+    }
     // Not supported here, out of room, the node is gone, internal.
     if ["0A", "08", "53", "54", "57", "58", "XX"].contains(&state.get(..2).unwrap_or("XX")) {
         return false;
