@@ -7,6 +7,10 @@
 //! view besides, and what could show more (or less) than the view does is refused. It does not know other views (`views.rs`), nor
 //! how these are made (`ddl/create.rs`).
 
+mod whole_rows;
+
+pub use whole_rows::of_any_row;
+
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind, TemporaryView};
@@ -59,11 +63,25 @@ pub fn views(statement: &NodeEnum, cx: &Context) -> Result<Option<(NodeEnum, Vec
     if !relations::of(statement).iter().any(is) {
         return Ok(None);
     }
+    if is_sampled(statement, &is) {
+        return Err(Refusal::bare("TABLESAMPLE clause can only be applied to tables and materialized views"));
+    }
     let mut open = Open { cx, put: 0, bytes: 0, permanent: vec![], of_owner: false };
     let mut tree = statement.clone();
     open.replace(&mut tree, 0)?;
     // It may have been the target of a write.
     Ok((open.put > 0).then_some((tree, open.permanent)))
+}
+
+/// Whether one of these is to give a sample of its rows: as PostgreSQL says it of any view.
+fn is_sampled(statement: &NodeEnum, is: &dyn Fn(&&RangeVar) -> bool) -> bool {
+    search::any(statement, |n| match n {
+        NodeEnum::RangeTableSample(s) => match s.relation.as_deref().and_then(|r| r.node.as_ref()) {
+            Some(NodeEnum::RangeVar(rv)) => is(&rv),
+            _ => false,
+        },
+        _ => false,
+    })
 }
 
 /// What is to be run in the place of a statement that names such views, step by step, and its text; `None`: it names none.
@@ -140,6 +158,7 @@ struct Open<'a> {
 impl Open<'_> {
     fn replace(&mut self, statement: &mut NodeEnum, depth: usize) -> Result<()> {
         let mut outcome = Ok(());
+        let (before, mut put) = (statement.clone(), vec![]);
         relations::replace(statement, &mut |node| {
             let Some(NodeEnum::RangeVar(rv)) = &mut node.node else { return };
             if outcome.is_err() {
@@ -149,12 +168,18 @@ impl Open<'_> {
                 rv.schemaname = self.schema(&rv.relname).into();
             }
             match self.opened(rv, depth) {
-                Ok(Some(query)) => *node = query,
+                Ok(Some((query, alias))) => {
+                    put.push((
+                        alias.aliasname,
+                        names::strings(&alias.colnames).into_iter().map(str::to_string).collect(),
+                    ));
+                    *node = query;
+                }
                 Ok(None) => {}
                 Err(e) => outcome = Err(e),
             }
         });
-        outcome
+        outcome.and_then(|()| whole_rows::refuse(&before, &put))
     }
 
     /// Where a view's query finds what it names without a schema: its text was printed for who looks in these two, in this order.
@@ -163,14 +188,14 @@ impl Open<'_> {
         if own && !name.starts_with("pg_") { "pg_temp" } else { "pg_catalog" }
     }
 
-    fn opened(&mut self, rv: &RangeVar, depth: usize) -> Result<Option<ast::Node>> {
+    fn opened(&mut self, rv: &RangeVar, depth: usize) -> Result<Option<(ast::Node, ast::Alias)>> {
         if let Some(view) = temporary(rv, self.cx) {
             return self.temporary(rv, view, depth).map(Some);
         }
         permanent(rv, self.cx).map(|view| self.permanent(rv, view, depth)).transpose()
     }
 
-    fn temporary(&mut self, rv: &RangeVar, view: &TemporaryView, depth: usize) -> Result<ast::Node> {
+    fn temporary(&mut self, rv: &RangeVar, view: &TemporaryView, depth: usize) -> Result<(ast::Node, ast::Alias)> {
         if let Some(owner) = &view.of_another {
             return Err(Refusal::new(
                 format!(
@@ -193,10 +218,10 @@ impl Open<'_> {
         }
         let NodeEnum::SelectStmt(query) = query else { return Err(unreadable(rv)) };
         let query = self.inside(rv, *query, view.query.len(), depth)?;
-        Ok(build::subselect(query, Some(called(rv, view.columns.iter())), false))
+        Ok(put(query, called(rv, view.columns.iter())))
     }
 
-    fn permanent(&mut self, rv: &RangeVar, view: &Relation, depth: usize) -> Result<ast::Node> {
+    fn permanent(&mut self, rv: &RangeVar, view: &Relation, depth: usize) -> Result<(ast::Node, ast::Alias)> {
         if self.cx.snapshot.locked.contains(&view.oid) {
             return Err(Refusal::locked(&view.name));
         }
@@ -217,7 +242,7 @@ impl Open<'_> {
             query = views::asking(query, view, Some(ASKED)).ok_or_else(|| unreadable(rv))?;
             self.permanent.push(view.name.clone());
         }
-        Ok(build::subselect(query, Some(called(rv, view.columns.iter().map(|c| &c.name))), false))
+        Ok(put(query, called(rv, view.columns.iter().map(|c| &c.name))))
     }
 
     /// A view's query, and what it names.
@@ -243,6 +268,11 @@ impl Open<'_> {
 
 fn unreadable(rv: &RangeVar) -> Refusal {
     Refusal::bare(format!("the definition of view {} could not be read", rv.relname))
+}
+
+/// In a view's place, with what it is called there.
+fn put(query: ast::SelectStmt, called: ast::Alias) -> (ast::Node, ast::Alias) {
+    (build::subselect(query, Some(called.clone()), false), called)
 }
 
 /// What a view is called in FROM, with the names of all its columns.

@@ -28,6 +28,15 @@ select m from mv_join where k = $1;
 select j.k, j.m, b.w from mv_join j join mv_b b using (k) where j.k < 9;
 select m, count(b.k) from mv_join j left join mv_b b on b.k = j.v group by m;
 select x.key, x.* from mv_join as x (key) where key < 4;
+-- rows as a whole
+select row_to_json(j)::text from mv_join j where j.k < 9 order by j.k;
+select count(j), count(j.*), min(j::text), bool_and(j is not null) from mv_join j;
+select (j).m, row(j.*)::text from mv_join j where k = 4;
+-- ordered
+select j.k from mv_join j where k < 9 order by j desc;
+select pg_typeof(j) from mv_join j where k = 4;
+select j from mv_join j where k = 4;
+select * from mv_join tablesample system (100);
 create view mv_names (x, y) as select id, m from mv_l union all select k, t from mv_a;
 select * from mv_names where x < 4;
 select y, count(*) from mv_names group by y having count(*) > 1;

@@ -241,9 +241,6 @@ struct Found<'f> {
     unfit: bool,
 }
 
-/// What says the same of a row whatever its type is called.
-const OF_ANY_ROW: [&str; 6] = ["count", "row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"];
-
 impl<'f> Found<'f> {
     fn of(tables: &'f [Table], aliases: HashSet<String>, has: &'f dyn Fn(&str, &str) -> bool) -> Self {
         let (whole, names, of) = Default::default();
@@ -332,12 +329,7 @@ impl<'f> Visit<'f> for Found<'f> {
     fn node(&mut self, n: &'f NodeEnum) -> bool {
         match n {
             NodeEnum::ColumnRef(c) => self.column(c),
-            NodeEnum::FuncCall(f) => {
-                let known = matches!(names::qualified(&f.funcname), (None | Some("pg_catalog"), name) if OF_ANY_ROW.contains(&name));
-                if known {
-                    f.args.iter().for_each(|arg| self.row(Some(arg)));
-                }
-            }
+            NodeEnum::FuncCall(_) => crate::opened::of_any_row(n).iter().for_each(|arg| self.row(Some(arg))),
             NodeEnum::SubLink(s) if s.sub_link_type == ast::SubLinkType::ExistsSublink as i32 => {
                 self.exists(s.subselect.as_deref());
             }

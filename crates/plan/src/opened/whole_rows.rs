@@ -1,0 +1,68 @@
+//! A view whose query stands in its place has rows of no named type there: what asks for their type is refused, and what says the same
+//! of a row whatever its type is called is not. It does not know what the views are.
+
+use std::collections::HashSet;
+
+use sql::ast::{ColumnRef, Node, TypeCast};
+use sql::{NodeEnum, names, search};
+
+use crate::{Refusal, Result};
+
+/// What says the same of a row whatever its type is called.
+const OF_ANY_ROW: [&str; 6] = ["count", "row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"];
+
+/// The arguments of a call of one of these; none of other calls.
+pub fn of_any_row(node: &NodeEnum) -> &[Node] {
+    match node {
+        NodeEnum::FuncCall(f) => match names::qualified(&f.funcname) {
+            (None | Some("pg_catalog"), name) if OF_ANY_ROW.contains(&name) => &f.args,
+            _ => &[],
+        },
+        _ => &[],
+    }
+}
+
+fn is_text(cast: &TypeCast) -> bool {
+    let to = cast.type_name.as_ref().filter(|t| t.array_bounds.is_empty()).map(|t| names::strings(&t.names));
+    matches!(to.as_deref(), Some(["text"] | ["pg_catalog", "text"]))
+}
+
+/// A statement that asks for the type of rows of one of these views, each by its alias and its columns there.
+pub fn refuse(statement: &NodeEnum, views: &[(String, Vec<String>)]) -> Result<()> {
+    let mut fine: HashSet<*const ColumnRef> = HashSet::new();
+    search::each(statement, |n| {
+        let mut is = |node: Option<&Node>, star: bool| match node.and_then(|n| n.node.as_ref()) {
+            Some(NodeEnum::ColumnRef(c)) if !star || names::has_star(c) => {
+                fine.insert(std::ptr::from_ref(c));
+            }
+            _ => {}
+        };
+        match n {
+            NodeEnum::NullTest(t) => is(t.arg.as_deref(), false),
+            NodeEnum::SortBy(s) => is(s.node.as_deref(), false),
+            NodeEnum::TypeCast(c) if is_text(c) => is(c.arg.as_deref(), false),
+            NodeEnum::AIndirection(i) => is(i.arg.as_deref(), false),
+            // All of its columns, one by one.
+            NodeEnum::ResTarget(t) => is(t.val.as_deref(), true),
+            NodeEnum::RowExpr(r) => r.args.iter().for_each(|a| is(Some(a), true)),
+            NodeEnum::List(l) => l.items.iter().for_each(|a| is(Some(a), true)),
+            n => of_any_row(n).iter().for_each(|a| is(Some(a), false)),
+        }
+    });
+    let asks = |n: &NodeEnum| match n {
+        NodeEnum::ColumnRef(c) if !fine.contains(&std::ptr::from_ref(c)) => {
+            let parts = names::strings(&c.fields);
+            let name = *parts.last().filter(|_| parts.len() == 1 || names::has_star(c))?;
+            let (_, columns) = views.iter().find(|(alias, _)| alias == name)?;
+            (names::has_star(c) || !columns.iter().any(|c| c == name)).then(|| name.to_string())
+        }
+        _ => None,
+    };
+    match search::find(statement, asks) {
+        Some(name) => Err(Refusal::new(
+            format!("a whole row of \"{name}\", a view that is read over several nodes, is not supported here"),
+            format!("Name its columns, as ROW({name}.*) does."),
+        )),
+        None => Ok(()),
+    }
+}
