@@ -68,8 +68,6 @@ pub struct Work<'w, C: Client> {
     pub taint: bool,
     /// `None`: nothing of it travels with other clients' statements.
     pub sharing: Option<&'w mut Sharing>,
-    /// How often a node's answer is looked for before sleeping (see [`pool::Conn::patience`]).
-    pub patience: u32,
     /// `None`: nobody's session.
     pub sequences: Option<&'w mut Sequences>,
     /// What the statement may do with values of sequences on home.
@@ -128,7 +126,6 @@ impl<'w, C: Client> Work<'w, C> {
             own_catalog: false,
             taint: false,
             sharing: None,
-            patience: 0,
             sequences: None,
             cursors: None,
             reading: None,
@@ -165,7 +162,6 @@ impl<C: Client> Work<'_, C> {
             return Ok(p);
         }
         let mut lane = self.fresh(node).await?;
-        lane.conn.patience = self.patience;
         self.client.started(lane.conn.cancel_key());
         lane.want(self.settings);
         self.claim_sequences(&mut lane);

@@ -102,7 +102,6 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         limits: Limits { message_bytes_max: config.limits.message_bytes_max as usize },
         defaults: RouterDefaults { shards: config.shards as i32 },
         metrics: Default::default(),
-        quiet: Default::default(),
         parameters,
     });
     let health = Arc::new(health::Health::default());
@@ -119,6 +118,10 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     // Before the first client gets its key: the router's number is part of it.
     registry::register(&mut conn, &router, address).await?;
     let reporting = background::start(&router, address, health);
+    if config.threads() == 1 {
+        // Of several threads one would look for all, and find nothing while another one sleeps where it would look.
+        tokio::spawn(pool::awake::look());
+    }
     tokio::spawn(deadlock::watch(router.clone()));
     let places = Arc::new(Semaphore::new(config.limits.connections as usize));
     for listener in listeners {

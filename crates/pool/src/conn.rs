@@ -130,9 +130,6 @@ pub struct Conn {
     long_taken: bool,
     /// Bytes of an error or notice that is being cut.
     thrown_away: usize,
-    /// How often to look for an answer again before sleeping until it comes. Sleeping and waking take longer than a
-    /// short statement; only worth it while nobody else wants the processor. Back to 0 when the connection is given back.
-    pub patience: u32,
 }
 
 impl Conn {
@@ -220,7 +217,6 @@ impl Conn {
             long: None,
             long_taken: false,
             thrown_away: 0,
-            patience: 0,
         }
     }
 

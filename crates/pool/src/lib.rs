@@ -9,6 +9,7 @@
 
 mod alike;
 mod at_login;
+pub mod awake;
 mod cancel;
 mod conn;
 mod error;

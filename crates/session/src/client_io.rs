@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 use wire::{ErrorFields, sqlstate};
 
 use bytes::BytesMut;
 use exec::{Answer, Client, ClientError, CopyInput, ExecError, tell_parameter};
-use pool::{Alike, CancelKey};
+use pool::{Alike, CancelKey, awake};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Frame, frame};
 
@@ -43,8 +42,6 @@ pub struct ClientIo {
     copying: bool,
     handle: CancelHandle,
     running: bool,
-    /// How often to look for the next message before sleeping until it comes; forgotten with the next wait.
-    pub patience: u32,
     /// Parameters as the client was told, and as nodes have reported them since.
     told: Arc<BTreeMap<String, String>>,
     news: BTreeMap<String, String>,
@@ -106,7 +103,6 @@ impl ClientIo {
             copying: false,
             handle,
             running: false,
-            patience: 0,
             told: Arc::default(),
             news: BTreeMap::new(),
         }
@@ -119,7 +115,7 @@ impl ClientIo {
                 return Ok(Some(frame));
             }
             let Some(stream) = &mut self.stream else { return Ok(None) };
-            if self.rbuf.is_empty() && self.patience == 0 && !self.copying {
+            if self.rbuf.is_empty() && !self.copying {
                 // Thousands of clients wait at once: none of them holds a buffer meanwhile.
                 self.rbuf = BytesMut::new();
                 self.room.taken = None;
@@ -132,9 +128,9 @@ impl ClientIo {
                 }
             }
             self.rbuf.reserve(if self.copying { COPY_READ_BYTES } else { READ_BYTES });
-            match read(stream, &mut self.rbuf, std::mem::take(&mut self.patience)).await {
+            match stream.read_buf(&mut self.rbuf).await {
                 Ok(0) => return Ok(None),
-                Ok(_) => {}
+                Ok(_) => awake::came(awake::From::Client),
                 Err(e) => return gone(e),
             }
         }
@@ -365,18 +361,6 @@ fn gone(error: std::io::Error) -> exec_result::Result<Option<Frame>> {
         std::io::ErrorKind::UnexpectedEof => Ok(None),
         _ => Err(ExecError::lost(error)),
     }
-}
-
-/// One read, after looking `patience` times whether it would have to wait.
-async fn read(stream: &mut ClientStream, rbuf: &mut BytesMut, patience: u32) -> std::io::Result<usize> {
-    for _ in 0..patience {
-        let mut once = std::pin::pin!(stream.read_buf(rbuf));
-        if let Poll::Ready(done) = std::future::poll_fn(|cx| Poll::Ready(once.as_mut().poll(cx))).await {
-            return done;
-        }
-        tokio::task::yield_now().await;
-    }
-    stream.read_buf(rbuf).await
 }
 
 mod exec_result {

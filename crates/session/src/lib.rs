@@ -39,7 +39,6 @@ mod planning;
 mod portals;
 mod prepared;
 mod program;
-mod quiet;
 mod read_from;
 mod reading;
 mod router;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use exec::{Bound, Compiled};
+use exec::{Bound, Compiled, ExecError, Taken};
 use sql::NodeEnum;
 use wire::backend::Field;
+use wire::sqlstate;
 
-use exec::Taken;
+use crate::session::Result;
 
 /// What a text turned out to be.
 #[derive(Clone)]
@@ -68,4 +69,16 @@ pub struct SqlPrepared {
     pub sql: String,
     /// Declared types as SQL text; empty: all inferred.
     pub types: Vec<String>,
+}
+
+/// Whether a statement that is planned anew gives the columns that its client was told of.
+pub fn still_told(told: Option<&[Field]>, now: Option<&[Field]>) -> Result<()> {
+    let columns = |fields: Option<&[Field]>| {
+        let each = |f: &Field| (f.name.clone(), f.type_oid, f.typmod);
+        fields.map(|fields| fields.iter().map(each).collect::<Vec<_>>())
+    };
+    match columns(told) == columns(now) {
+        true => Ok(()),
+        false => Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")),
+    }
 }

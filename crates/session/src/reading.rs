@@ -37,7 +37,6 @@ impl Session {
             && !self.taint
             && self.code.is_none()
             && !self.own_catalog.is_own()
-            && self.router.herd.readers.are_all()
     }
 
     /// Where the transaction has read so, home begins it and takes its snapshot: what PostgreSQL refuses behind a query is refused.

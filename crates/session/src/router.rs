@@ -10,7 +10,6 @@ use crate::cancel::CancelRegistry;
 use crate::doors::Doors;
 use crate::login::LoginConfig;
 use crate::metrics::Metrics;
-use crate::quiet::Quiet;
 
 /// What one message may take.
 pub struct Limits {
@@ -38,7 +37,6 @@ pub struct Router {
     pub doors: Arc<Doors>,
     pub defaults: RouterDefaults,
     pub metrics: Metrics,
-    pub quiet: Quiet,
     /// ParameterStatus a new session is greeted with, as home reports them.
     pub parameters: Arc<ArcSwap<Vec<(String, String)>>>,
 }

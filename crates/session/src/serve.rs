@@ -190,7 +190,6 @@ impl Session {
             let Some(frame) = came else {
                 return self.io.ended().map_or(Ok(None), |said| Err(ExecError::Ended(said)));
             };
-            self.io.patience = self.router.quiet.patience(self.id);
             if !self.passes_over(&frame) {
                 return Ok(Some(frame));
             }

@@ -114,7 +114,7 @@ pub struct Session {
 impl Session {
     /// What the executor needs of the session, for one piece of work.
     pub fn work(&mut self) -> Work<'_, ClientIo> {
-        let (now, patience) = (Now::of(self.transaction.now.clone()), self.io.patience);
+        let now = Now::of(self.transaction.now.clone());
         let who = (&self.login, &self.settings);
         let (transaction, client, pin) = (&mut self.transaction, &mut self.io, &mut self.pin);
         Work {
@@ -125,7 +125,6 @@ impl Session {
             sequences: Some(&mut self.sequences),
             cursors: Some(&self.cursors),
             reading: self.reading.as_ref(),
-            patience,
             now,
             bulk: self.bulk,
             columns: self.reads.as_ref().and_then(|reads| reads.columns).unwrap_or_default(),

@@ -229,7 +229,8 @@ impl<C: Client> Work<'_, C> {
         let mut asked: Vec<NodeId> = Vec::new();
         let mut failure = None;
         let alone = locks.wanted.mode == LockMode::AccessExclusive;
-        if alone && !self.without_readers(&oids, wait).await {
+        // Others are asked behind the locks; before, where somebody read it then.
+        if alone && !self.without_readers(&oids, wait, attempt > 0).await? {
             return Err(are_read());
         }
         for part in [&nodes[..1], &nodes[1..]] {
@@ -254,8 +255,12 @@ impl<C: Client> Work<'_, C> {
                 break;
             }
         }
-        if failure.is_none() && alone && self.herd.readers.any(&oids, self.reading) {
-            failure = Some(are_read());
+        if failure.is_none() && alone {
+            failure = match self.without_readers(&oids, Duration::ZERO, true).await {
+                Ok(true) => None,
+                Ok(false) => Some(are_read()),
+                Err(e) => Some(e),
+            };
         }
         if failure.is_none() && locks.kind.is_some() && attempt < WAITERS_MAX {
             tokio::time::sleep(SETTLE).await;
@@ -294,9 +299,20 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Waits until no other transaction reads the tables that has begun on no node: none of them holds a lock that one could wait for.
-    /// Whether there is none.
-    pub(super) async fn without_readers(&self, tables: &[Oid], wait: Duration) -> bool {
-        tokio::time::timeout(wait, self.herd.readers.gone(tables, self.reading)).await.is_ok()
+    /// Whether there is none. `elsewhere`: other routers' as well.
+    pub(super) async fn without_readers(&self, tables: &[Oid], wait: Duration, elsewhere: bool) -> Result<bool> {
+        if tables.is_empty() {
+            return Ok(true);
+        }
+        let here = async { Ok(tokio::time::timeout(wait, self.herd.readers.gone(tables, self.reading)).await.is_ok()) };
+        let there = async {
+            match elsewhere {
+                true => self.herd.are_read_elsewhere(tables, wait).await.map(|read| !read),
+                false => Ok(true),
+            }
+        };
+        let (here, there) = tokio::try_join!(here, there)?;
+        Ok(here && there)
     }
 
     /// Between two tries. An error if the client does not want to wait any longer.

@@ -34,14 +34,15 @@ impl<C: Client> Work<'_, C> {
         };
         let tables: Vec<Oid> = lock.relations.iter().filter_map(named).collect();
         let (begun, mut limits) = (Instant::now(), None);
-        while self.herd.readers.any(&tables, self.reading) {
+        while !self.without_readers(&tables, Duration::ZERO, true).await? {
             if lock.nowait {
                 return Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "could not obtain lock on relation"));
             }
             let pause = self.herd.pauses.begin(&tables, Who::All, TRY);
-            let gone = self.without_readers(&tables, TRY).await;
+            self.herd.announce_pause(pause).await;
+            let gone = self.without_readers(&tables, TRY, true).await;
             self.herd.end_pauses(&[pause]).await;
-            if !gone {
+            if !gone? {
                 if limits.is_none() {
                     limits = Some(self.limits(begun).await?);
                 }

@@ -23,6 +23,7 @@ use crate::router::lease::Lease;
 use crate::router::pause::Pauses;
 use crate::router::progress::Progress;
 use crate::router::readers::Readers;
+use crate::router::readers::elsewhere::Questions;
 use crate::router::roles::Roles;
 use crate::router::row_queue::RowQueues;
 use crate::router::sizes::Sizes;
@@ -73,6 +74,8 @@ pub struct Herd {
     pub pauses: Pauses,
     /// What transactions read that have begun on no node.
     pub readers: Arc<Readers>,
+    /// What other routers are asked about theirs.
+    pub elsewhere: Questions,
     pub standbys: Standbys,
     /// Of tables.
     pub sizes: Sizes,
@@ -118,6 +121,7 @@ impl Herd {
             sizes: Sizes::default(),
             pauses,
             readers: Arc::default(),
+            elsewhere: Questions::default(),
             memory,
             transactions: AtomicU64::new(1),
             refreshing: Mutex::new(None),

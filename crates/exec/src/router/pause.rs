@@ -192,7 +192,8 @@ impl Pauses {
         Some(self.sealed(format!("pause {} {number} {tables} {who} {ms} {}", p.router, u8::from(p.kept))))
     }
 
-    fn sealed(&self, text: String) -> String {
+    /// Under the herd's seal, as all that routers tell each other.
+    pub(crate) fn sealed(&self, text: String) -> String {
         format!("{text} {}", self.seal.token_hex(&text))
     }
 

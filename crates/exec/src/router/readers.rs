@@ -1,11 +1,11 @@
 //! Which tables are read by transactions that have begun on no node yet (session `reading.rs`): nodes keep no lock for them, so
 //! whoever wants such a table for himself waits for them here, as he waits for locks on nodes (`ddl/lock.rs`).
-//!
-//! A router knows its own sessions only: while the herd has another router, no transaction reads so.
+//! A router counts its own sessions' only, and asks the others (`readers/elsewhere.rs`).
+
+pub mod elsewhere;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use catalog::{Oid, Relation, Snapshot};
 use parking_lot::Mutex;
@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 /// The tables that this router's transactions read so.
 #[derive(Default)]
 pub struct Readers {
-    alone: AtomicBool,
     /// How many transactions read it, by home's object ids.
     tables: Mutex<HashMap<Oid, usize>>,
     ended: Notify,
@@ -27,16 +26,6 @@ pub struct Reading {
 }
 
 impl Readers {
-    /// Whether no other router serves the herd, as home has said last.
-    pub fn are_all(&self) -> bool {
-        self.alone.load(Ordering::Relaxed)
-    }
-
-    /// Home has said whether another router serves the herd.
-    pub fn set_alone(&self, alone: bool) {
-        self.alone.store(alone, Ordering::Relaxed);
-    }
-
     /// A transaction begins to read.
     pub fn begin(self: &Arc<Self>) -> Reading {
         Reading { readers: self.clone(), tables: Vec::new() }

@@ -243,7 +243,6 @@ impl<C: Client> Work<'_, C> {
         for node in nodes {
             match self.fresh(node).await {
                 Ok(mut lane) => {
-                    lane.conn.patience = self.patience;
                     lane.want(self.settings);
                     lanes.push(lane);
                 }

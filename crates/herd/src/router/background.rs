@@ -73,7 +73,10 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
                 while ear.buffered_frame()?.is_some() {}
                 while let Some(mut heard) = ear.take_notifications() {
                     while let Ok(Some(frame)) = wire::frame::take(&mut heard, NOTIFICATION_MAX) {
-                        said(frame.body()).into_iter().for_each(|said| herd.pauses.heed(said));
+                        if let Some(said) = said(frame.body()) {
+                            herd.pauses.heed(said);
+                            herd.heed_readers(said);
+                        }
                     }
                 }
                 tokio::time::sleep_until((reported + REPORT_LEAST).into()).await;

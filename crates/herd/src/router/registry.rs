@@ -14,8 +14,6 @@ use session::Router;
 pub const REPORT_EVERY: Duration = Duration::from_millis(400);
 /// Rows of routers that died are swept when another starts.
 const SWEEP_AFTER: &str = "1 min";
-/// A router that has not reported for so long serves nobody without asking first.
-const SERVES_MAX: &str = "10 s";
 
 /// Takes a number no other router has. Registered already, it keeps its own.
 pub async fn register(conn: &mut Conn, router: &Router, address: SocketAddr) -> Result<(), PoolError> {
@@ -47,14 +45,12 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
         let used = herd.epoch.load().snapshot.epoch;
         let sent = Moment::now();
         let sql = format!(
-            "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {0} RETURNING id) \
-             SELECT e.epoch, (SELECT count(*) FROM me), \
-             (SELECT count(*) FROM herd.router r WHERE r.id <> {0} AND r.seen > clock_timestamp() - interval '{SERVES_MAX}') FROM herd.epoch e",
+            "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {} RETURNING id) \
+             SELECT e.epoch, (SELECT count(*) FROM me) FROM herd.epoch e",
             herd.router as i64
         );
         let rows = conn.simple(&sql).await?;
         let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref()?.parse::<i64>().ok());
-        herd.readers.set_alone(cell(2) == Some(0));
         if cell(1) == Some(0) {
             // Forgotten: it was too slow for somebody.
             register(conn, router, address).await?;

@@ -27,7 +27,6 @@ impl Conn {
             (self.rbuf, self.wbuf) = (BytesMut::with_capacity(CHUNK), BytesMut::with_capacity(OUT));
             self.buffer_peak = 0;
         }
-        self.patience = 0;
         true
     }
 

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use wire::{ErrorFields, Frame, backend, frame};
 
 use super::{CHUNK, Conn};
+use crate::awake;
 use crate::error::PoolError;
 
 /// What [`Conn::flush_or_fill`] did.
@@ -93,12 +94,6 @@ impl Conn {
         if self.broken {
             return Err(self.gone());
         }
-        for _ in 0..self.patience {
-            match poll_fn(|cx| Poll::Ready(self.poll_fill(cx))).await {
-                Poll::Ready(done) => return done,
-                Poll::Pending => tokio::task::yield_now().await,
-            }
-        }
         poll_fn(|cx| self.poll_fill(cx)).await
     }
 
@@ -137,7 +132,10 @@ impl Conn {
         let read = ready!(pin!(self.stream.read_buf(&mut self.rbuf)).poll(cx));
         match read {
             Ok(0) => Poll::Ready(Err(self.lost("server closed the connection unexpectedly"))),
-            Ok(_) => Poll::Ready(Ok(())),
+            Ok(_) => {
+                awake::came(awake::From::Node);
+                Poll::Ready(Ok(()))
+            }
             Err(e) => Poll::Ready(Err(self.lost(&e.to_string()))),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use exec::{Bound, ExecError};
-use wire::backend::{self, Field};
+use wire::backend;
 use wire::sqlstate;
 use wire::{Frame, frontend};
 
@@ -12,7 +12,7 @@ use plan::kind::Kind;
 use sql::NodeEnum;
 
 use crate::apart::LARGE;
-use crate::prepared::{Parsed, Portal, Prepared};
+use crate::prepared::{Parsed, Portal, Prepared, still_told};
 use crate::session::{Result, Session};
 
 impl Session {
@@ -104,13 +104,7 @@ impl Session {
             at: prepared.at,
             ..self.prepare(&prepared.sql, prepared.params.to_vec()).await?
         };
-        let columns = |fields: &Option<Vec<Field>>| {
-            let each = |f: &Field| (f.name.clone(), f.type_oid, f.typmod);
-            fields.as_ref().map(|fields| fields.iter().map(each).collect::<Vec<_>>())
-        };
-        if columns(&again.fields) != columns(&prepared.fields) {
-            return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
-        }
+        still_told(prepared.fields.as_deref(), again.fields.as_deref())?;
         let again = Arc::new(again);
         for kept in self.statements.values_mut() {
             if Arc::ptr_eq(kept, prepared) {

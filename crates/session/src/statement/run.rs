@@ -9,6 +9,7 @@ use exec::{Bound, Compiled, ExecError, Forwarded, Literals, Request, RowWay};
 
 use crate::anew::{Retry, Written};
 use crate::metrics::CountedAs;
+use crate::prepared::still_told;
 use crate::session::{Result, Session};
 
 /// How often a statement begins again by itself: after deadlocks, above all.
@@ -106,7 +107,7 @@ impl Session {
             {
                 break Err(e);
             } else {
-                again = Some(Box::pin(self.planned_again(&request)).await?);
+                again = Some(Box::pin(self.planned_again(&request, compiled)).await?);
             }
             aside = self.aside(again.as_ref().unwrap_or(compiled), &request);
             let mut work = self.work();
@@ -145,14 +146,19 @@ impl Session {
         apart && copies() && self.is_unseen(retry) && retry.may_wait_for_copies()
     }
 
-    /// A text that was planned before, by today's catalog.
-    async fn planned_again(&mut self, request: &Request<'_>) -> Result<Arc<Compiled>> {
+    /// A text that was planned before, by today's catalog. `told`: whose columns the client may have been told of before it came to this.
+    async fn planned_again(&mut self, request: &Request<'_>, told: &Compiled) -> Result<Arc<Compiled>> {
         let sql = request.sql;
         let _reading = self.before_reading(sql).await?;
         let statement = sql::parse(sql, self.standard_conforming_strings())?.pop();
         let statement = statement.ok_or_else(|| ExecError::internal("no statement"))?;
         let types = request.bound.map_or(&[][..], |b| &b.types);
-        Ok(Arc::new(self.compile_with(&statement, sql, types).await?))
+        let again = Arc::new(self.compile_with(&statement, sql, types).await?);
+        if let (Some(_), Some(told)) = (request.bound, told.described.get()) {
+            let now = self.work().described(&again, types).await?;
+            still_told(told.fields.as_deref(), now.fields.as_deref())?;
+        }
+        Ok(again)
     }
 
     /// The statement begins with its tables. Where a change takes its locks on one that the transaction has not touched it
@@ -189,7 +195,7 @@ impl Session {
             let before = self.epoch.clone();
             self.take_epoch();
             if !Arc::ptr_eq(&before, &self.epoch) {
-                again = Some(self.planned_again(request).await?);
+                again = Some(self.planned_again(request, compiled).await?);
             }
         }
         if self.transaction.is_block() {
