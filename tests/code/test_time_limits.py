@@ -106,6 +106,9 @@ def test_a_handler_catches_a_cancel(slow):
     timer.start()
     _late(c, "do $$ begin begin perform count(*) from d; perform pg_sleep(20); exception when query_canceled then null; end; loop perform 1; end loop; end $$")
     timer.join()
+    # One that code raises itself says nothing of it.
+    c.execute("set statement_timeout = '1500ms'")
+    _late(c, "do $$ begin begin perform count(*) from d; raise query_canceled; exception when query_canceled then null; end; loop perform count(*) from d; end loop; end $$")
     c.execute("reset statement_timeout")
 
 

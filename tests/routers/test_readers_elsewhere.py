@@ -69,6 +69,99 @@ def test_a_change_waits_for_readers_of_another_router(read, change):
         b.execute("drop table if exists re_renamed")
 
 
+def _waits(server, sql, reader, question, expected):
+    """Until the reader's transaction ends."""
+    failed = []
+
+    def run():
+        try:
+            with server.connect() as c:
+                c.execute(sql)
+        except psycopg.Error as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    for _ in range(3):
+        time.sleep(0.4)
+        assert thread.is_alive(), (sql, failed)
+        assert reader.execute(question).fetchone() == expected, sql
+    reader.execute("commit")
+    thread.join(20)
+    assert not thread.is_alive() and failed == [], (sql, failed)
+
+
+@pytest.mark.parametrize("through", ["a", "b"])
+def test_changes_that_do_not_name_the_table(read, through):
+    server = getattr(read, through)
+    for change, question, after in (
+        ("truncate re_up cascade", "select count(*) from re_of", 0),
+        ("drop schema re_room cascade", "select count(*) from re_room.re_within", None),
+        ("truncate re_at_1", "select count(*) from re_at", 10),
+        ("alter table re_at add column more int", "select count(*) from re_at_2", 10),
+        ("begin; lock table re_at; truncate re_at_2; commit", "select count(*) from re_at_2", 0),
+        ("drop domain re_short cascade", "select count(*) from re_typed where id > 0", 20),
+    ):
+        read.a.run(
+            "drop schema if exists re_room cascade", "drop table if exists re_of, re_up, re_at, re_typed", "drop domain if exists re_short", "create schema re_room",
+            "create domain re_short as text check (length(value) < 9)",
+            "create table re_up (id int primary key)", "create table re_of (id int primary key)", "create table re_room.re_within (id int)",
+            "create table re_at (id int, at int) partition by range (at)", "create table re_at_1 partition of re_at for values from (0) to (10)", "create table re_at_2 partition of re_at for values from (10) to (20)",
+            "create table re_typed (id int, t re_short)",
+            *(f"select create_distributed_table('{t}', 'id')" for t in ("re_up", "re_of", "re_room.re_within", "re_at", "re_typed")),
+            "alter table re_of add foreign key (id) references re_up", "insert into re_up select generate_series(0, 19)", "insert into re_of select generate_series(0, 19)", "insert into re_room.re_within select generate_series(0, 19)",
+            "insert into re_at select g, g from generate_series(0, 19) g", "insert into re_typed select g + 1, 'x' from generate_series(0, 19) g",
+        )
+        with read.a.connect() as reader:
+            reader.execute("begin")
+            expected = reader.execute(question).fetchone()
+            _waits(server, change, reader, question, expected)
+            if after is not None:
+                assert reader.execute(question).fetchone() == (after,), change
+    read.a.run("drop table if exists re_of, re_up, re_at, re_typed", "drop domain if exists re_short")
+
+
+@pytest.mark.parametrize("first", ["lock table re_t", "alter table re_t add column more int"])
+@pytest.mark.parametrize("second", ["alter table re_t add column again int", "truncate re_t", "lock table re_t"])
+def test_who_has_the_table_does_not_wait_for_who_waits_for_it(read, first, second):
+    with read.b.connect() as b, read.a.connect() as reader:
+        b.execute("begin")
+        b.execute(first)
+        time.sleep(1.3)
+        reader.execute("begin")
+        rows = []
+        thread = threading.Thread(target=lambda: rows.append(reader.execute("select count(*) from re_t where id < 1000").fetchone()))
+        thread.start()
+        time.sleep(0.7)
+        assert rows == []
+        b.execute("set local lock_timeout = '8s'")
+        b.execute(second)
+        b.execute("commit")
+        thread.join(15)
+        assert rows == [(0 if second.startswith("truncate") else 100,)]
+        reader.execute("commit")
+
+
+def test_a_lock_is_not_given_while_somebody_who_has_read_is_there(read):
+    with read.a.connect() as writer, read.a.connect() as reader, read.b.connect() as b:
+        writer.execute("begin")
+        writer.execute("update re_t set v = v")
+        b.execute("begin")
+        locked = threading.Thread(target=b.execute, args=("lock table re_t",))
+        locked.start()
+        time.sleep(0.5)
+        reader.execute("begin")
+        assert reader.execute("select v from re_t where id = 7").fetchone() == (7,)
+        writer.execute("commit")
+        time.sleep(1)
+        assert locked.is_alive()
+        assert reader.execute("select v from re_t where id = 8").fetchone() == (8,)
+        reader.execute("commit")
+        locked.join(10)
+        assert not locked.is_alive()
+        b.execute("commit")
+
+
 def test_what_touches_other_tables_or_less_does_not_wait(read):
     with _begins(read) as reader, read.b.connect() as b:
         b.execute("set lock_timeout = '3s'")
@@ -134,7 +227,11 @@ def test_a_router_that_dies_is_not_waited_for(read):
             assert time.monotonic() - begun < 20
             if end == signal.SIGSTOP:
                 third.process.send_signal(signal.SIGCONT)
-                time.sleep(1)
+                # Its tables have changed meanwhile.
+                with pytest.raises(psycopg.errors.SerializationFailure):
+                    reader.execute("select count(*) from re_t")
+                reader.execute("rollback")
+                assert reader.execute("select count(*) from re_t").fetchone() == (100,)
                 reader.close()
     finally:
         third.process.send_signal(signal.SIGKILL)

@@ -336,33 +336,45 @@ impl Session {
     /// Cancels at `end` what began at `begun`, if it still runs then.
     async fn cancel_at(self: Arc<Self>, begun: Instant, end: Instant) {
         tokio::time::sleep_until(end.into()).await;
-        {
+        let begins = {
             let mut state = self.state.lock();
             if state.cancelled || state.time.begun != Some(begun) {
                 return;
             }
             state.time.over = true;
-            // Between two of its steps: whoever takes the next looks.
+            // Between two of its steps, too: whoever takes the next looks.
             state.cancelled = true;
-            self.changed.notify_waiters();
-        }
+            self.clone().begin_cancel(&mut state)
+        };
+        self.changed.notify_waiters();
         // Not of this task, which may end with the statement: whoever is sent a cancel is sent all of it.
-        tokio::spawn(self.cancel());
+        if let Some((sending, keys)) = begins {
+            tokio::spawn(sending.to(keys));
+        }
     }
 
     async fn cancel(self: Arc<Self>) {
-        let keys = {
-            let mut state = self.state.lock();
-            if !state.active {
-                return;
-            }
-            state.cancelled = true;
-            state.sending += 1;
-            state.keys.clone()
-        };
-        let timeout = self.node_timeout;
-        let mut sending = Sending { session: self, arrived: false };
-        sending.session.changed.notify_waiters();
+        let begins = self.clone().begin_cancel(&mut self.state.lock());
+        if let Some((sending, keys)) = begins {
+            self.changed.notify_waiters();
+            sending.to(keys).await;
+        }
+    }
+
+    /// From now on whoever gives connections back waits. `None`: nothing runs.
+    fn begin_cancel(self: Arc<Self>, state: &mut State) -> Option<(Sending, SmallVec<[CancelKey; 1]>)> {
+        if !state.active {
+            return None;
+        }
+        state.cancelled = true;
+        state.sending += 1;
+        Some((Sending { session: self, arrived: false }, state.keys.clone()))
+    }
+}
+
+impl Sending {
+    async fn to(mut self, keys: SmallVec<[CancelKey; 1]>) {
+        let timeout = self.session.node_timeout;
         let mut requests = JoinSet::new();
         for key in keys {
             requests.spawn(async move {
@@ -374,7 +386,7 @@ impl Session {
         while let Some(sent) = requests.join_next().await {
             arrived &= sent.unwrap_or(false);
         }
-        sending.arrived = arrived;
+        self.arrived = arrived;
     }
 }
 

@@ -103,10 +103,10 @@ impl Session {
             let Some(trigger) = trigger else { continue };
             if several.as_deref() == Some("t") {
                 let message = format!(
-                    "constraint triggers \"{trigger}\" are on distributed tables of several schemas: SET CONSTRAINTS does not tell them apart"
+                    "constraints \"{trigger}\" are on distributed tables of several schemas, and one is a trigger's: SET CONSTRAINTS does not tell them apart"
                 );
                 return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
-                    .hint("ALTER TRIGGER … RENAME one of them, or SET CONSTRAINTS ALL."));
+                    .hint("Rename one of them, or SET CONSTRAINTS ALL."));
             }
             if on_home.as_deref() == Some("t") {
                 named.on_home.push(of_shards(&trigger));
@@ -158,7 +158,7 @@ fn question(schema: &str, name: &str, path: &str) -> String {
                 CASE WHEN c.contype OPERATOR(pg_catalog.=) 't' AND r.kind OPERATOR(pg_catalog.=) 'd' THEN c.conname END, \
                 EXISTS ({shards}), \
                 (SELECT pg_catalog.count(DISTINCT n.oid) OPERATOR(pg_catalog.>) 1 FROM {of_tables} \
-                  WHERE c.conname OPERATOR(pg_catalog.=) {name} AND c.contype OPERATOR(pg_catalog.=) 't' AND r.kind OPERATOR(pg_catalog.=) 'd') \
+                  WHERE c.conname OPERATOR(pg_catalog.=) {name} AND r.kind OPERATOR(pg_catalog.=) 'd') \
            FROM {of_tables} \
           WHERE c.conname OPERATOR(pg_catalog.=) {name} AND n.nspname OPERATOR(pg_catalog.=) \
                (SELECT p.name FROM pg_catalog.unnest({path}) WITH ORDINALITY AS p (name, place) \

@@ -107,7 +107,7 @@ impl Session {
             own_catalog: self.own_catalog.is_own(),
             taint: self.taint,
             sequences: Some(&mut self.sequences),
-            reading: self.reading.as_ref(),
+            reading: self.reading.as_deref(),
             now,
             bulk: self.bulk,
             columns: self.reads.as_ref().and_then(|reads| reads.columns).unwrap_or_default(),

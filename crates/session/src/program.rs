@@ -340,6 +340,9 @@ impl Session {
         let error = if cancelled { self.goes_on(error).await? } else { error };
         self.rollback_to(&savepoint).await?;
         self.release(&savepoint).await?;
+        if cancelled {
+            self.work().has_kept_time().await?;
+        }
         if running.made {
             self.names_anew(running).await?;
         }

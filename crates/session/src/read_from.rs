@@ -102,7 +102,7 @@ impl Session {
     /// only its primaries know.
     fn reads_by_itself(&self, request: &Request<'_>, aside: bool) -> bool {
         let t = &self.transaction;
-        (!t.is_active() || aside && t.is_block() && t.begins_read_only())
+        (!t.is_active() || aside && t.is_block() && t.begins_read_only() && self.router.herd.readers.are_all())
             && request.limit.is_none()
             && self.nesting == 0
             && !self.settings.repeats()

@@ -6,8 +6,9 @@
 //! its tables stay what they are until it ends: the router keeps count of it (exec `router/readers.rs`), and where it goes on with
 //! anything else, the first node that takes part locks these tables for it before it does anything. So BEGIN and COMMIT cost no round trip.
 
-use exec::{Compiled, Request};
+use exec::{Compiled, ExecError, Request};
 use txn::{Cuts, Transaction};
+use wire::sqlstate;
 
 use crate::session::{Result, Session};
 
@@ -17,8 +18,8 @@ impl Session {
         if !self.transaction.is_active() || !compiled.plan.whole().plain || !self.reads_apart(request) {
             return None;
         }
-        let readers = &self.router.herd.readers;
-        self.reading.get_or_insert_with(|| readers.begin()).add(compiled.relations());
+        let herd = &self.router.herd;
+        self.reading.get_or_insert_with(|| Box::new(herd.readers.begin(herd.lease.gaps()))).add(compiled.relations());
         Some(Box::default())
     }
 
@@ -37,6 +38,21 @@ impl Session {
             && !self.taint
             && self.code.is_none()
             && !self.own_catalog.is_own()
+            && self.router.herd.readers.all_answer()
+    }
+
+    /// Other routers have not waited for one that nobody had heard of: what the transaction has read may be another table by now.
+    pub(crate) fn reads_still(&self) -> Result<()> {
+        match &self.reading {
+            Some(reading) if self.transaction.is_fresh() && reading.gaps != self.router.herd.lease.gaps() => {
+                Err(ExecError::sql(
+                    sqlstate::T_R_SERIALIZATION_FAILURE,
+                    "tables that the transaction has read may have been changed while the router could not reach home",
+                )
+                .hint("Try the transaction again."))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where the transaction has read so, home begins it and takes its snapshot: what PostgreSQL refuses behind a query is refused.

@@ -61,7 +61,7 @@ pub struct Session {
     pub idle_at_start: [Option<Box<str>>; 2],
     pub transaction: Transaction,
     /// What the transaction has read before it began on any node.
-    pub reading: Option<exec::Reading>,
+    pub reading: Option<Box<exec::Reading>>,
     pub epoch: Arc<Epoch>,
     pub own_catalog: OwnCatalog,
     pub after_commit: Vec<String>,
@@ -124,7 +124,7 @@ impl Session {
             sharing: self.login.oid().is_some().then_some(&mut self.sharing),
             sequences: Some(&mut self.sequences),
             cursors: Some(&self.cursors),
-            reading: self.reading.as_ref(),
+            reading: self.reading.as_deref(),
             now,
             bulk: self.bulk,
             columns: self.reads.as_ref().and_then(|reads| reads.columns).unwrap_or_default(),

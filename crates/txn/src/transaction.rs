@@ -71,8 +71,8 @@ pub struct Transaction {
     pub serializable: Option<(u64, bool)>,
     /// Numbers of the pauses that others make for it, until whoever ends it has ended them.
     pub pauses: Vec<u64>,
-    /// Tables (by home's object ids) it has asked for since the client began it.
-    pub touched: Vec<u32>,
+    /// Tables it has asked for since the client began it.
+    touched: Vec<Touched>,
     /// Home, if it changes the catalog: the epoch is raised on every node that it writes to, as the last thing before it
     /// commits, so that one that stays open keeps nobody from changing something else.
     pub raises_epoch: Option<NodeId>,
@@ -104,6 +104,15 @@ pub struct Transaction {
     pub asks_who_wrote: bool,
     /// Notices and changed parameters that home reported when the transaction ended, for the client.
     pub reports: bytes::BytesMut,
+}
+
+/// A table that a transaction has asked for.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    /// Home's object id.
+    table: u32,
+    /// It has the table for itself, on all nodes.
+    alone: bool,
 }
 
 /// What sees a cut through all nodes (see `gate.rs`).
@@ -146,6 +155,26 @@ enum Event {
 }
 
 impl Transaction {
+    /// It has asked for the table (by home's object id) since the client began it.
+    pub fn has_touched(&self, table: u32) -> bool {
+        self.touched.iter().any(|t| t.table == table)
+    }
+
+    /// It asks for these.
+    pub fn touches(&mut self, tables: impl IntoIterator<Item = u32>) {
+        self.touched.extend(tables.into_iter().map(|table| Touched { table, alone: false }));
+    }
+
+    /// It has the table for itself on all nodes.
+    pub fn is_alone_with(&self, table: u32) -> bool {
+        self.touched.iter().any(|t| t.table == table && t.alone)
+    }
+
+    /// It has locked these so.
+    pub fn has_alone(&mut self, tables: impl IntoIterator<Item = u32>) {
+        self.touched.extend(tables.into_iter().map(|table| Touched { table, alone: true }));
+    }
+
     /// A transaction has begun: the client's own, or an implicit one.
     pub fn is_active(&self) -> bool {
         self.state != State::Idle
@@ -380,6 +409,8 @@ impl Transaction {
     pub async fn rollback_to(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, true);
+        // Some of it may be given back.
+        self.touched.iter_mut().for_each(|t| t.alone = false);
         self.asks_who_wrote = true;
         if self.state == State::Failed {
             self.state = State::Block;

@@ -34,6 +34,9 @@ select count(j), count(j.*), min(j::text), bool_and(j is not null) from mv_join 
 select (j).m, row(j.*)::text from mv_join j where k = 4;
 -- ordered
 select j.k from mv_join j where k < 9 order by j desc;
+select count(*) from mv_join j join mv_join o using (k) where j = o and j is not distinct from o and not j < o;
+select k from mv_a where k < 9 and exists (select j from mv_join j where j.k = mv_a.k);
+select jsonb_build_object('j', j, 'k', k) from mv_join j where k = 4;
 select pg_typeof(j) from mv_join j where k = 4;
 select j from mv_join j where k = 4;
 select * from mv_join tablesample system (100);

@@ -137,6 +137,12 @@ CREATE TABLE IF NOT EXISTS herd.router (
     epoch   bigint NOT NULL,
     seen    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+-- Whether it says what its transactions read when another one asks.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.router'::regclass AND attname = 'answers') THEN
+        ALTER TABLE herd.router ADD COLUMN answers boolean NOT NULL DEFAULT false;
+    END IF;
+END $herd$;
 
 CREATE OR REPLACE VIEW herd.nodes AS
     SELECT id, name, host, port, database, is_home FROM herd.node ORDER BY id;

@@ -63,8 +63,12 @@ impl Locks {
             referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
             views: vec![],
         };
-        let wanted =
-            TableLocks { tables: vec![(r.oid, of_relation(r))], mode: LockMode::AccessExclusive, right: Right::Known };
+        let wanted = TableLocks {
+            tables: vec![(r.oid, of_relation(r))],
+            mode: LockMode::AccessExclusive,
+            right: Right::Known,
+            besides: vec![],
+        };
         Locks { wanted, kind: Some(kind) }
     }
 
@@ -77,7 +81,7 @@ impl Locks {
             views: vec![],
         };
         let tables = tables.iter().map(|r| (r.oid, of_relation(r))).collect();
-        let wanted = TableLocks { tables, mode: LockMode::AccessExclusive, right: Right::Known };
+        let wanted = TableLocks { tables, mode: LockMode::AccessExclusive, right: Right::Known, besides: vec![] };
         Locks { wanted, kind: Some(kind) }
     }
 
@@ -98,6 +102,13 @@ impl Locks {
     fn oids(&self) -> Vec<Oid> {
         let views = self.kind.iter().flat_map(|k| &k.views);
         self.wanted.tables.iter().chain(views).map(|t| t.0).collect()
+    }
+
+    /// What nobody may read.
+    fn read(&self) -> Vec<Oid> {
+        let mut oids = self.oids();
+        oids.extend(&self.wanted.besides);
+        oids
     }
 
     fn who(&self) -> Who {
@@ -166,7 +177,12 @@ impl<C: Client> Work<'_, C> {
         let mut limits = None;
         for attempt in 0.. {
             let wait = TRIES[attempt.min(TRIES.len() - 1)];
-            let Err(e) = self.one_try(&nodes, locks, wait, attempt).await else { return Ok(()) };
+            let Err(e) = self.one_try(&nodes, locks, wait, attempt).await else {
+                if locks.wanted.mode == LockMode::AccessExclusive {
+                    self.transaction.has_alone(locks.oids());
+                }
+                return Ok(());
+            };
             let of_statement = locks.kind.is_none();
             match e.code().as_str() {
                 sqlstate::LOCK_NOT_AVAILABLE | sqlstate::T_R_DEADLOCK_DETECTED => {}
@@ -225,7 +241,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Home's locks, then the others', side by side; all or none.
     async fn try_locks(&mut self, nodes: &[NodeId], locks: &Locks, wait: Duration, attempt: usize) -> Result<()> {
-        let (home, oids) = (self.home(), locks.oids());
+        let (home, oids) = (self.home(), locks.read());
         let mut asked: Vec<NodeId> = Vec::new();
         let mut failure = None;
         let alone = locks.wanted.mode == LockMode::AccessExclusive;
@@ -301,9 +317,12 @@ impl<C: Client> Work<'_, C> {
     /// Waits until no other transaction reads the tables that has begun on no node: none of them holds a lock that one could wait for.
     /// Whether there is none. `elsewhere`: other routers' as well.
     pub(super) async fn without_readers(&self, tables: &[Oid], wait: Duration, elsewhere: bool) -> Result<bool> {
+        // Who reads what the transaction has for itself waits for it.
+        let tables: Vec<Oid> = tables.iter().copied().filter(|t| !self.transaction.is_alone_with(*t)).collect();
         if tables.is_empty() {
             return Ok(true);
         }
+        let tables = &tables[..];
         let here = async { Ok(tokio::time::timeout(wait, self.herd.readers.gone(tables, self.reading)).await.is_ok()) };
         let there = async {
             match elsewhere {

@@ -206,7 +206,10 @@ impl<C: Client> Work<'_, C> {
         answers: &Answers,
     ) -> Result<Forwarded> {
         if let NodeEnum::LockStmt(lock) = statement {
-            self.readers_first(lock, &facts.search_path).await?;
+            let tables = self.wanted_alone(lock, &facts.search_path);
+            if !tables.is_empty() {
+                return self.lock_alone(spread, answers, &tables, lock.nowait).await;
+            }
         }
         if let Some(locks) = plan::ddl::locks(statement, &self.epoch.snapshot, facts) {
             self.take_locks(&locks.into()).await?;

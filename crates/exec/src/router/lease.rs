@@ -8,7 +8,7 @@
 //! The clock is CLOCK_BOOTTIME, which goes on while the machine sleeps. Does not know what a snapshot holds, nor what
 //! statements do.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use wire::sqlstate;
 
@@ -32,6 +32,9 @@ const PROBE_MAX: Duration = Duration::from_millis(800);
 pub struct Lease {
     /// In nanoseconds of the clock.
     until: AtomicU64,
+    /// When home was asked last that has answered, and how often it had not answered for [`TERM`] before it did.
+    heard: AtomicU64,
+    gaps: AtomicU32,
     /// The connection by which home is asked.
     desk: Mutex<Option<Conn>>,
 }
@@ -51,7 +54,7 @@ impl Moment {
 impl Default for Lease {
     /// One that has run out.
     fn default() -> Self {
-        Lease { until: AtomicU64::new(0), desk: Mutex::new(None) }
+        Lease { until: AtomicU64::new(0), heard: AtomicU64::new(0), gaps: AtomicU32::new(0), desk: Mutex::new(None) }
     }
 }
 
@@ -64,7 +67,20 @@ impl Lease {
 
     /// Home, asked at `sent` or later, has said that the snapshot in use is the newest.
     pub fn renew(&self, sent: Moment) {
-        self.until.fetch_max(sent.0 + TERM.as_nanos() as u64, Ordering::Relaxed);
+        let before = self.heard.fetch_max(sent.0, Ordering::Relaxed);
+        if Moment::now().0 > before + TERM.as_nanos() as u64 {
+            self.gaps.fetch_add(1, Ordering::Relaxed);
+        }
+        self.goes_on(sent);
+    }
+
+    fn goes_on(&self, from: Moment) {
+        self.until.fetch_max(from.0 + TERM.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// How often the catalog may have been changed without anybody asking this router.
+    pub fn gaps(&self) -> u32 {
+        self.gaps.load(Ordering::Relaxed)
     }
 
     /// Makes the snapshot the newest if it may have become old. An error: it is old and a newer one can't be had.
@@ -97,7 +113,7 @@ impl Lease {
         };
         tracing::debug!(error = why, "home can't be asked for the newest catalog: serving from the one that is here");
         *desk = None;
-        self.renew(Moment::now());
+        self.goes_on(Moment::now());
         Ok(false)
     }
 }

@@ -6,29 +6,63 @@ pub mod elsewhere;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use catalog::{Oid, Relation, Snapshot};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The tables that this router's transactions read so.
-#[derive(Default)]
 pub struct Readers {
     /// How many transactions read it, by home's object ids.
     tables: Mutex<HashMap<Oid, usize>>,
+    /// What home has said last of the herd's other routers.
+    others: AtomicU8,
     ended: Notify,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Readers { tables: Mutex::default(), others: AtomicU8::new(SILENT), ended: Notify::new() }
+    }
 }
 
 /// What one transaction reads so, until this is dropped.
 pub struct Reading {
     readers: Arc<Readers>,
     tables: Vec<Arc<Relation>>,
+    /// How often the router's lease on the catalog had run out by then.
+    pub gaps: u32,
 }
 
+/// Some other router does not answer, or nothing is known.
+const SILENT: u8 = 2;
+
 impl Readers {
+    /// Home has said of the herd's other routers how many there are, and how many of them do not answer what they read.
+    pub fn set_others(&self, others: i64, silent: i64) {
+        let others = if silent != 0 { SILENT } else { u8::from(others != 0) };
+        self.others.store(others, Ordering::Relaxed);
+    }
+
+    /// All other routers say what they read when they are asked. Those of versions that do not know the question don't, and don't ask.
+    pub fn all_answer(&self) -> bool {
+        self.others.load(Ordering::Relaxed) != SILENT
+    }
+
+    /// The herd has no other router.
+    pub fn are_all(&self) -> bool {
+        self.others.load(Ordering::Relaxed) == 0
+    }
+
+    /// The tables that are read.
+    pub fn all(&self) -> Vec<Oid> {
+        self.tables.lock().keys().copied().collect()
+    }
+
     /// A transaction begins to read.
-    pub fn begin(self: &Arc<Self>) -> Reading {
-        Reading { readers: self.clone(), tables: Vec::new() }
+    pub fn begin(self: &Arc<Self>, gaps: u32) -> Reading {
+        Reading { readers: self.clone(), tables: Vec::new(), gaps }
     }
 
     /// Whether others than `own` read one of the tables.

@@ -21,6 +21,17 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
+    /// The statement was cancelled and goes on: a time limit that is over ends it once, whoever kept it.
+    pub async fn has_kept_time(&mut self) -> Result<()> {
+        if let Some(begun) = self.client.unlimited_since() {
+            let limit = self.manner().await?.statement_timeout;
+            if limit.is_some_and(|limit| begun.elapsed() >= limit) {
+                self.client.end_at(None);
+            }
+        }
+        Ok(())
+    }
+
     async fn limit(&mut self, begun: Instant) -> Result<()> {
         // Whoever has a connection to home already, and waits for another, could be waiting for others who do the same: then
         // nodes alone keep the time.

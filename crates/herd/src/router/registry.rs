@@ -15,6 +15,9 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(400);
 /// Rows of routers that died are swept when another starts.
 const SWEEP_AFTER: &str = "1 min";
 
+/// A router that has not reported for so long serves nobody without asking first.
+const SERVES_MAX: &str = "10 s";
+
 /// Takes a number no other router has. Registered already, it keeps its own.
 pub async fn register(conn: &mut Conn, router: &Router, address: SocketAddr) -> Result<(), PoolError> {
     let herd = &router.herd;
@@ -22,10 +25,10 @@ pub async fn register(conn: &mut Conn, router: &Router, address: SocketAddr) -> 
     let sql = format!(
         "SET synchronous_commit = off; BEGIN; LOCK TABLE herd.router IN SHARE ROW EXCLUSIVE MODE; \
          DELETE FROM herd.router WHERE seen < clock_timestamp() - interval '{SWEEP_AFTER}' AND id <> {id}; \
-         INSERT INTO herd.router (id, number, address, epoch) \
-         SELECT {id}, min(n), {address}, {epoch} FROM generate_series(0, 255) n \
+         INSERT INTO herd.router (id, number, address, epoch, answers) \
+         SELECT {id}, min(n), {address}, {epoch}, true FROM generate_series(0, 255) n \
          WHERE NOT EXISTS (SELECT FROM herd.router r WHERE r.number = n) \
-         ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(); COMMIT",
+         ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), answers = true; COMMIT",
         id = herd.router as i64,
         address = address_sql(address),
         epoch = herd.epoch.load().snapshot.epoch,
@@ -45,12 +48,17 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
         let used = herd.epoch.load().snapshot.epoch;
         let sent = Moment::now();
         let sql = format!(
-            "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {} RETURNING id) \
-             SELECT e.epoch, (SELECT count(*) FROM me) FROM herd.epoch e",
+            "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {0} RETURNING id) \
+             SELECT e.epoch, (SELECT count(*) FROM me), o.others, o.silent FROM herd.epoch e, \
+             (SELECT count(*) AS others, count(*) FILTER (WHERE NOT r.answers) AS silent FROM herd.router r \
+               WHERE r.id <> {0} AND r.seen > clock_timestamp() - interval '{SERVES_MAX}') o",
             herd.router as i64
         );
         let rows = conn.simple(&sql).await?;
         let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref()?.parse::<i64>().ok());
+        if let (Some(others), Some(silent)) = (cell(2), cell(3)) {
+            herd.readers.set_others(others, silent);
+        }
         if cell(1) == Some(0) {
             // Forgotten: it was too slow for somebody.
             register(conn, router, address).await?;

@@ -3,13 +3,26 @@
 
 use std::collections::HashSet;
 
-use sql::ast::{ColumnRef, Node, TypeCast};
+use sql::ast::{AExpr, AExprKind, ColumnRef, Node, SubLinkType, TypeCast};
 use sql::{NodeEnum, names, search};
 
 use crate::{Refusal, Result};
 
 /// What says the same of a row whatever its type is called.
-const OF_ANY_ROW: [&str; 6] = ["count", "row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"];
+const OF_ANY_ROW: [&str; 12] = [
+    "count",
+    "row_to_json",
+    "to_json",
+    "to_jsonb",
+    "json_agg",
+    "jsonb_agg",
+    "json_build_object",
+    "jsonb_build_object",
+    "json_build_array",
+    "jsonb_build_array",
+    "json_object_agg",
+    "jsonb_object_agg",
+];
 
 /// The arguments of a call of one of these; none of other calls.
 pub fn of_any_row(node: &NodeEnum) -> &[Node] {
@@ -20,6 +33,16 @@ pub fn of_any_row(node: &NodeEnum) -> &[Node] {
         },
         _ => &[],
     }
+}
+
+/// Rows beside rows; a literal beside one is read by its type.
+fn compares_rows(e: &AExpr) -> bool {
+    let row = |side: &Option<Box<Node>>| {
+        matches!(side.as_deref().and_then(|n| n.node.as_ref()), Some(NodeEnum::ColumnRef(_) | NodeEnum::RowExpr(_)))
+    };
+    let kinds = [AExprKind::AexprOp, AExprKind::AexprDistinct, AExprKind::AexprNotDistinct].map(|kind| kind as i32);
+    let plain = matches!(names::strings(&e.name)[..], ["=" | "<>" | "<" | ">" | "<=" | ">="]);
+    kinds.contains(&e.kind) && plain && row(&e.lexpr) && row(&e.rexpr)
 }
 
 fn is_text(cast: &TypeCast) -> bool {
@@ -46,6 +69,20 @@ pub fn refuse(statement: &NodeEnum, views: &[(String, Vec<String>)]) -> Result<(
             NodeEnum::ResTarget(t) => is(t.val.as_deref(), true),
             NodeEnum::RowExpr(r) => r.args.iter().for_each(|a| is(Some(a), true)),
             NodeEnum::List(l) => l.items.iter().for_each(|a| is(Some(a), true)),
+            // By which rows are compared, their columns are, whatever their type.
+            NodeEnum::AExpr(e) if compares_rows(e) => {
+                [&e.lexpr, &e.rexpr].into_iter().for_each(|side| is(side.as_deref(), false))
+            }
+            // Which columns it has nobody asks.
+            NodeEnum::SubLink(s) if s.sub_link_type == SubLinkType::ExistsSublink as i32 => {
+                if let Some(NodeEnum::SelectStmt(query)) = s.subselect.as_deref().and_then(|q| q.node.as_ref()) {
+                    for target in &query.target_list {
+                        if let Some(NodeEnum::ResTarget(t)) = &target.node {
+                            is(t.val.as_deref(), false);
+                        }
+                    }
+                }
+            }
             n => of_any_row(n).iter().for_each(|a| is(Some(a), false)),
         }
     });

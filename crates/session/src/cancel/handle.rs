@@ -56,11 +56,7 @@ impl CancelHandle {
     pub async fn survive(&self) -> Settled {
         {
             let mut state = self.session.state.lock();
-            // A node kept the time limit, which ends a statement once.
-            if !state.cancelled {
-                state.time = Time { begun: state.time.begun, limited: true, ..Time::default() };
-            }
-            (state.cancelled, state.deadlocked) = (false, false);
+            (state.cancelled, state.deadlocked) = (state.ended, false);
         }
         self.settle().await
     }

@@ -29,6 +29,9 @@ impl Session {
         sql: &str,
         bound: Option<&Bound>,
     ) -> Result<Forwarded> {
+        if !matches!(decided.plan, Plan::Session(Own::Transaction(_))) {
+            self.reads_still()?;
+        }
         let named = self.executed_by_name(statement).await?;
         let made_empty = named.is_some() && is_made_empty(statement);
         let (statement, sql, decided) = match &named {

@@ -44,6 +44,7 @@ impl Session {
     ) -> Result<Forwarded> {
         let started = Instant::now();
         let sql = request.sql;
+        self.reads_still()?;
         let mut retry = self.retry_since(started);
         let paused;
         let mut compiled = compiled;
@@ -164,9 +165,8 @@ impl Session {
     /// The statement begins with its tables. Where a change takes its locks on one that the transaction has not touched it
     /// waits, and is planned anew if the catalog is another one afterwards.
     async fn touch(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Option<Arc<Compiled>>> {
-        let touched = &self.transaction.touched;
         let oids = compiled.relations().map(|r| r.oid).chain(compiled.plan.whole().others.iter().copied());
-        let new: Vec<u32> = oids.filter(|oid| !touched.contains(oid)).collect();
+        let new: Vec<u32> = oids.filter(|oid| !self.transaction.has_touched(*oid)).collect();
         if new.is_empty() || self.own_catalog.is_own() {
             return Ok(None);
         }
@@ -199,7 +199,7 @@ impl Session {
             }
         }
         if self.transaction.is_block() {
-            self.transaction.touched.extend(new);
+            self.transaction.touches(new);
         }
         Ok(again)
     }

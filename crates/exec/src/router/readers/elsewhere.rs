@@ -1,8 +1,8 @@
 //! Whether transactions of other routers read a table that have begun on no node: who wants the table for himself asks them, and each answers
 //! when there are none, or when the time is over. A question and its answers are notifications, each under the herd's seal.
 //!
-//! A router that is alive answers at once, and one that says nothing serves nobody: its lease on the catalog has run out
-//! (`router/lease.rs`). It does not know what the table is wanted for.
+//! A router that is alive answers at once. One that says nothing, to home neither, has no lease on the catalog any more (`router/lease.rs`): should it
+//! live, transactions that have read there so are not gone on with (session `reading.rs`). It does not know what the table is wanted for.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,14 +23,69 @@ const ANSWER_MAX: Duration = Duration::from_millis(1500);
 /// A router that home has heard nothing of for so long has no lease.
 const SEEN: &str = "2 s";
 
+/// A notification has less than 8000 bytes: so long the list of tables may be.
+const OIDS_BYTES_MAX: usize = 6000;
+/// In the place of a longer one: whatever is read.
+const ANY: &str = "any";
+/// More routers than a herd has.
+const ROUTERS_MAX: usize = 256;
+/// Questions of a router that are older than its last so many are not answered.
+const WINDOW: u64 = 4096;
+
 /// What a router says: its number, and whether it reads the table.
 type Answer = (u64, bool);
 
 /// The questions of this router that wait for answers.
 #[derive(Default)]
 pub struct Questions {
-    open: Mutex<HashMap<u64, mpsc::UnboundedSender<Answer>>>,
+    open: Mutex<HashMap<u64, mpsc::Sender<Answer>>>,
     numbers: AtomicU64,
+    /// Those of others that were heard, by their router: anybody can say one again.
+    heard: Mutex<HashMap<u64, Heard>>,
+}
+
+/// Nobody waits for its answers when this is dropped.
+struct Open<'q> {
+    questions: &'q Questions,
+    number: u64,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.questions.open.lock().remove(&self.number);
+    }
+}
+
+/// Questions of one router.
+#[derive(Default)]
+struct Heard {
+    last: u64,
+    lately: HashSet<u64>,
+}
+
+impl Heard {
+    /// Several may come in another order than they were numbered in.
+    fn is_new(&mut self, number: u64) -> bool {
+        if number + WINDOW <= self.last || !self.lately.insert(number) {
+            return false;
+        }
+        self.last = self.last.max(number);
+        if self.lately.len() as u64 > 2 * WINDOW {
+            let last = self.last;
+            self.lately.retain(|n| n + WINDOW > last);
+        }
+        true
+    }
+}
+
+impl Questions {
+    fn is_new(&self, router: u64, number: u64) -> bool {
+        let mut heard = self.heard.lock();
+        if heard.len() >= ROUTERS_MAX && !heard.contains_key(&router) {
+            heard.clear();
+        }
+        heard.entry(router).or_default().is_new(number)
+    }
 }
 
 impl Herd {
@@ -38,11 +93,10 @@ impl Herd {
     pub(crate) async fn are_read_elsewhere(&self, tables: &[Oid], wait: Duration) -> Result<bool, PoolError> {
         let questions = &self.elsewhere;
         let number = questions.numbers.fetch_add(1, Ordering::Relaxed);
-        let (says, mut answers) = mpsc::unbounded_channel();
+        let (says, mut answers) = mpsc::channel(ROUTERS_MAX);
         questions.open.lock().insert(number, says);
-        let asked = self.ask_elsewhere(number, tables, wait, &mut answers).await;
-        questions.open.lock().remove(&number);
-        asked
+        let _open = Open { questions, number };
+        self.ask_elsewhere(number, tables, wait, &mut answers).await
     }
 
     async fn ask_elsewhere(
@@ -50,17 +104,22 @@ impl Herd {
         number: u64,
         tables: &[Oid],
         wait: Duration,
-        answers: &mut mpsc::UnboundedReceiver<Answer>,
+        answers: &mut mpsc::Receiver<Answer>,
     ) -> Result<bool, PoolError> {
         let wait = wait.min(PAUSE_MAX);
-        let oids = tables.iter().map(Oid::to_string).collect::<Vec<_>>().join(",");
+        let mut oids = tables.iter().map(Oid::to_string).collect::<Vec<_>>().join(",");
+        if oids.len() > OIDS_BYTES_MAX {
+            oids = ANY.to_string();
+        }
         let question = self.pauses.sealed(format!("read? {} {number} {oids} {}", self.router, wait.as_millis()));
         // Who comes later finds locks on the nodes, or waits in front of the table.
         let others = format!(
-            "SELECT r.id FROM herd.router r WHERE r.id <> {} AND r.seen > pg_catalog.clock_timestamp() - interval '{SEEN}'",
+            "SELECT r.id, pg_catalog.clock_timestamp() FROM herd.router r \
+              WHERE r.id OPERATOR(pg_catalog.<>) {} AND r.answers AND r.seen OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) interval '{SEEN}')",
             self.router as i64,
         );
         let rows = self.own.rows(&self.config.home, &others).await?;
+        let asked = rows.first().and_then(|r| r.get(1)?.clone()).unwrap_or_default();
         let id = |row: &Vec<Option<String>>| row.first()?.as_deref()?.parse::<i64>().ok();
         let mut silent: HashSet<u64> = rows.iter().filter_map(id).map(|id| id as u64).collect();
         if silent.is_empty() {
@@ -73,13 +132,26 @@ impl Herd {
                 Ok(Some((_, true))) => return Ok(true),
                 Ok(Some((router, false))) => drop(silent.remove(&router)),
                 Ok(None) => break,
-                Err(_) => {
-                    tracing::info!(routers = silent.len(), "routers did not say what they read: taken for dead");
-                    break;
-                }
+                Err(_) => return self.live(&silent, &asked).await,
             }
         }
         Ok(false)
+    }
+
+    /// Whether one of those who said nothing has been heard of since: it has not heard the question, and is to be asked again.
+    async fn live(&self, silent: &HashSet<u64>, asked: &str) -> Result<bool, PoolError> {
+        let ids = silent.iter().map(|id| (*id as i64).to_string()).collect::<Vec<_>>().join(",");
+        let look = format!(
+            "SELECT EXISTS (SELECT FROM herd.router r WHERE r.id OPERATOR(pg_catalog.=) ANY ('{{{ids}}}'::pg_catalog.int8[]) \
+             AND r.seen OPERATOR(pg_catalog.>) {}::pg_catalog.timestamptz)",
+            quote_literal(asked)
+        );
+        let rows = self.own.rows(&self.config.home, &look).await?;
+        let live = rows.first().and_then(|r| r.first()?.as_deref()) == Some("t");
+        if !live {
+            tracing::info!(routers = silent.len(), "routers did not say what they read: taken for dead");
+        }
+        Ok(live)
     }
 
     /// Answers another router's question, or takes its answer. What is neither is nothing.
@@ -94,16 +166,18 @@ impl Herd {
             return;
         }
         match what {
-            Some("read?") if router != self.router => {
-                let tables: Vec<Oid> =
-                    words.next().into_iter().flat_map(|t| t.split(',')).filter_map(|t| t.parse().ok()).collect();
+            Some("read?") if router != self.router && self.elsewhere.is_new(router, number) => {
+                let tables: Vec<Oid> = match words.next() {
+                    Some(ANY) => self.readers.all(),
+                    oids => oids.into_iter().flat_map(|t| t.split(',')).filter_map(|t| t.parse().ok()).collect(),
+                };
                 let wait = words.next().and_then(|ms| ms.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
                 tokio::spawn(self.clone().answer(router, number, tables, wait.min(PAUSE_MAX)));
             }
             Some("read!") if router == self.router => {
                 let (from, read) = (words.next().and_then(|w| w.parse().ok()), words.next() == Some("1"));
                 if let (Some(from), Some(says)) = (from, self.elsewhere.open.lock().get(&number)) {
-                    let _ = says.send((from, read));
+                    let _ = says.try_send((from, read));
                 }
             }
             _ => {}
@@ -122,4 +196,18 @@ impl Herd {
 
 fn notify(text: &str) -> String {
     format!("NOTIFY {}, {}", catalog::schema::EPOCH_CHANNEL, quote_literal(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_answered_once() {
+        let mut heard = Heard::default();
+        assert!([5, 3, 4, 9, 0].into_iter().all(|n| heard.is_new(n)));
+        assert!(![5, 3, 4, 9, 0].into_iter().any(|n| heard.is_new(n)));
+        assert!((10..100_000).all(|n| heard.is_new(n)) && heard.lately.len() as u64 <= 2 * WINDOW);
+        assert!(!(0..100_000).any(|n| heard.is_new(n)));
+    }
 }
