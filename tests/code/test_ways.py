@@ -366,9 +366,10 @@ def test_a_shuffle_is_ended_while_nodes_answer(both, herd_many, ended):
     many.execute("reset statement_timeout")
     assert many.execute("select count(*) from customers").fetchone() == (45,)
     deadline = time.monotonic() + 20
-    while _left_on(herd_many) and time.monotonic() < deadline:
+    # The router's own work has transactions, too, for a moment.
+    while (left := _left_on(herd_many)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert _left_on(herd_many) == 0
+    assert left == 0
 
 
 @pytest.mark.parametrize("begin", ["begin read only", "begin; set local default_transaction_read_only = on", "begin; set local temp_buffers = 100", "begin; set local work_mem = '64kB'"])
