@@ -162,6 +162,101 @@ def test_a_lock_is_not_given_while_somebody_who_has_read_is_there(read):
         b.execute("commit")
 
 
+def test_a_lock_marks_what_it_locks(read):
+    """What is locked besides is waited for, what is not locked is not taken for locked, and going back to a savepoint forgets what is given back alone."""
+    read.a.run(
+        "drop table if exists re_at", "create table re_at (id int, at int) partition by range (at)", "create table re_at_1 partition of re_at for values from (0) to (10)",
+        "create table re_at_2 partition of re_at for values from (10) to (20)", "select create_distributed_table('re_at', 'id')", "insert into re_at select g, g from generate_series(0, 19) g",
+    )
+    with read.b.connect() as b, read.a.connect() as reader:
+        for lock in ("lock table re_at_1", "lock table only re_at"):
+            b.execute("begin")
+            b.execute(lock)
+            reader.execute("begin")
+            if lock.endswith("_1"):
+                assert reader.execute("select count(*) from re_at_2").fetchone() == (10,)
+                b.execute("set local lock_timeout = '1s'")
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    b.execute("truncate re_at_2")
+            reader.execute("commit")
+            b.execute("rollback")
+        for between in ("savepoint s; set local work_mem = '5MB'; rollback to s", "savepoint s; release s", "savepoint s; lock table re_other; rollback to s"):
+            b.execute("begin; set local lock_timeout = '6s'; lock table re_at")
+            reader.execute("begin")
+            rows = []
+            thread = threading.Thread(target=lambda: rows.append(reader.execute("select count(*) from re_at_2").fetchone()))
+            thread.start()
+            time.sleep(0.7)
+            b.execute(between)
+            b.execute("alter table re_at add column more int")
+            b.execute("truncate re_at_2")
+            b.execute("rollback")
+            thread.join(10)
+            assert rows == [(10,)], between
+            reader.execute("commit")
+        # A lock that is given back is one no more.
+        b.execute("begin; savepoint s; lock table re_t; rollback to s; set local lock_timeout = '1s'")
+        reader.execute("begin")
+        assert reader.execute("select count(*) from re_t").fetchone() == (100,)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            b.execute("truncate re_t")
+        b.execute("rollback")
+        reader.execute("commit")
+    read.a.run("drop table re_at")
+
+
+def test_who_reads_another_table_is_not_waited_for(read):
+    with _begins(read) as reader, read.b.connect() as b:
+        b.execute("create table re_away (id int primary key); select create_distributed_table('re_away', 'id'); create view re_view as select * from re_away; create function re_f() returns int return 1; create table re_local (id int)")
+        b.execute("set lock_timeout = '3s'")
+        for sql in ("drop view re_view cascade", "drop function re_f() cascade", "drop view if exists re_nope cascade", "drop sequence if exists re_nope cascade", "truncate re_away cascade", "drop table re_away cascade", "drop table re_local cascade", "drop schema if exists re_nope cascade"):
+            b.execute(sql)
+        assert reader.execute("select count(*) from re_t").fetchone() == (100,)
+        # Each has read what the other does not want.
+        b.execute("begin; select count(*) from re_other; create table re_x (id int); drop table re_x cascade; commit")
+        reader.execute("commit")
+
+
+def test_a_lock_comes_through_under_many_readers(read):
+    stop, done = threading.Event(), [0]
+
+    def reads(server):
+        with server.connect() as c:
+            while not stop.is_set():
+                c.execute("begin")
+                c.execute("select count(*) from re_t")
+                c.execute("select v from re_t where id = 3")
+                c.execute("commit")
+                done[0] += 1
+
+    threads = [threading.Thread(target=reads, args=(s,)) for s in (read.a, read.b) * 4]
+    [t.start() for t in threads]
+    try:
+        for server in (read.a, read.b):
+            with server.connect() as c:
+                for sql in ("begin; lock table re_t; update re_t set v = v where id = 1; commit", "begin; lock table re_t, re_other; commit", "alter table re_t add column more int", "alter table re_t drop column more cascade", "truncate re_other cascade"):
+                    c.execute("set statement_timeout = '20s'")
+                    c.execute(sql)
+    finally:
+        stop.set()
+        [t.join(30) for t in threads]
+    assert done[0] > 20
+
+
+def test_who_may_not_is_told_so_at_once(read):
+    with _begins(read) as reader, read.b.connect() as b:
+        b.execute("drop role if exists re_nobody; create role re_nobody; grant usage on schema public to re_nobody")
+        b.execute("set role re_nobody")
+        begun = time.monotonic()
+        for sql in ("lock table re_t", "drop function re_t_f() cascade", "truncate re_t cascade"):
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction)):
+                b.execute("begin; " + sql)
+            b.execute("rollback")
+        assert time.monotonic() - begun < 5
+        b.execute("reset role; drop owned by re_nobody; drop role re_nobody")
+        reader.execute("commit")
+
+
 def test_what_touches_other_tables_or_less_does_not_wait(read):
     with _begins(read) as reader, read.b.connect() as b:
         b.execute("set lock_timeout = '3s'")

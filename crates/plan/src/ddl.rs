@@ -40,7 +40,7 @@ pub use create::{TablesRead, reads_of_query};
 pub use facts::Facts;
 pub use in_use::{NotInUse, used};
 pub use inert::inert;
-pub use lock::{LockMode, Right, TableLocks, as_one, locks};
+pub use lock::{LockMode, Right, TableLocks, locks, reaches_others, read_by, with_partitions};
 pub use materialized::Materialized;
 pub use mode::{
     Mode, changes_catalog, checks_rows, command, holds_sequences, in_pg_temp, is_temporary, keeps_rows, made_temporary,

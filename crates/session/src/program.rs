@@ -341,7 +341,7 @@ impl Session {
         self.rollback_to(&savepoint).await?;
         self.release(&savepoint).await?;
         if cancelled {
-            self.work().has_kept_time().await?;
+            self.work().has_kept_time().await;
         }
         if running.made {
             self.names_anew(running).await?;

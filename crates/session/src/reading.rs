@@ -39,12 +39,17 @@ impl Session {
             && self.code.is_none()
             && !self.own_catalog.is_own()
             && self.router.herd.readers.all_answer()
+            && !self.router.herd.lease.is_overdue()
     }
 
     /// Other routers have not waited for one that nobody had heard of: what the transaction has read may be another table by now.
     pub(crate) fn reads_still(&self) -> Result<()> {
+        let lease = &self.router.herd.lease;
         match &self.reading {
-            Some(reading) if self.transaction.is_fresh() && reading.gaps != self.router.herd.lease.gaps() => {
+            Some(reading)
+                if self.transaction.is_fresh()
+                    && (reading.gaps != lease.gaps() || lease.is_overdue() && !self.router.herd.readers.are_all()) =>
+            {
                 Err(ExecError::sql(
                     sqlstate::T_R_SERIALIZATION_FAILURE,
                     "tables that the transaction has read may have been changed while the router could not reach home",

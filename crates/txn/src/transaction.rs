@@ -111,8 +111,8 @@ pub struct Transaction {
 struct Touched {
     /// Home's object id.
     table: u32,
-    /// It has the table for itself, on all nodes.
-    alone: bool,
+    /// It has the table for itself, on all nodes, since so many savepoints were open.
+    alone: Option<usize>,
 }
 
 /// What sees a cut through all nodes (see `gate.rs`).
@@ -162,17 +162,18 @@ impl Transaction {
 
     /// It asks for these.
     pub fn touches(&mut self, tables: impl IntoIterator<Item = u32>) {
-        self.touched.extend(tables.into_iter().map(|table| Touched { table, alone: false }));
+        self.touched.extend(tables.into_iter().map(|table| Touched { table, alone: None }));
     }
 
     /// It has the table for itself on all nodes.
     pub fn is_alone_with(&self, table: u32) -> bool {
-        self.touched.iter().any(|t| t.table == table && t.alone)
+        self.touched.iter().any(|t| t.table == table && t.alone.is_some())
     }
 
     /// It has locked these so.
     pub fn has_alone(&mut self, tables: impl IntoIterator<Item = u32>) {
-        self.touched.extend(tables.into_iter().map(|table| Touched { table, alone: true }));
+        let alone = Some(self.depth());
+        self.touched.extend(tables.into_iter().map(|table| Touched { table, alone }));
     }
 
     /// A transaction has begun: the client's own, or an implicit one.
@@ -409,8 +410,6 @@ impl Transaction {
     pub async fn rollback_to(&mut self, name: &str) -> Result<(), PoolError> {
         self.everywhere(&format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_ident(name))).await?;
         self.forget_from(name, true);
-        // Some of it may be given back.
-        self.touched.iter_mut().for_each(|t| t.alone = false);
         self.asks_who_wrote = true;
         if self.state == State::Failed {
             self.state = State::Block;
@@ -422,6 +421,12 @@ impl Transaction {
     fn forget_from(&mut self, name: &str, rolled_back: bool) {
         let at = self.history.iter().rposition(|e| matches!(e, Event::Savepoint(n) if n == name));
         if let Some(at) = at {
+            let outside = self.history[..at].iter().filter(|e| matches!(e, Event::Savepoint(_))).count();
+            for alone in
+                self.touched.iter_mut().map(|t| &mut t.alone).filter(|alone| alone.is_some_and(|d| d > outside))
+            {
+                *alone = if rolled_back { None } else { Some(outside) };
+            }
             let later = self.history.split_off(at + 1);
             if !rolled_back {
                 self.history.pop();

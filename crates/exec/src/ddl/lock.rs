@@ -63,12 +63,8 @@ impl Locks {
             referenced: referenced.iter().map(|r| (of_relation(r), is_herd(r))).collect(),
             views: vec![],
         };
-        let wanted = TableLocks {
-            tables: vec![(r.oid, of_relation(r))],
-            mode: LockMode::AccessExclusive,
-            right: Right::Known,
-            besides: vec![],
-        };
+        let wanted =
+            TableLocks { tables: vec![(r.oid, of_relation(r))], mode: LockMode::AccessExclusive, right: Right::Known };
         Locks { wanted, kind: Some(kind) }
     }
 
@@ -81,7 +77,7 @@ impl Locks {
             views: vec![],
         };
         let tables = tables.iter().map(|r| (r.oid, of_relation(r))).collect();
-        let wanted = TableLocks { tables, mode: LockMode::AccessExclusive, right: Right::Known, besides: vec![] };
+        let wanted = TableLocks { tables, mode: LockMode::AccessExclusive, right: Right::Known };
         Locks { wanted, kind: Some(kind) }
     }
 
@@ -102,13 +98,6 @@ impl Locks {
     fn oids(&self) -> Vec<Oid> {
         let views = self.kind.iter().flat_map(|k| &k.views);
         self.wanted.tables.iter().chain(views).map(|t| t.0).collect()
-    }
-
-    /// What nobody may read.
-    fn read(&self) -> Vec<Oid> {
-        let mut oids = self.oids();
-        oids.extend(&self.wanted.besides);
-        oids
     }
 
     fn who(&self) -> Who {
@@ -179,7 +168,7 @@ impl<C: Client> Work<'_, C> {
             let wait = TRIES[attempt.min(TRIES.len() - 1)];
             let Err(e) = self.one_try(&nodes, locks, wait, attempt).await else {
                 if locks.wanted.mode == LockMode::AccessExclusive {
-                    self.transaction.has_alone(locks.oids());
+                    self.transaction.has_alone(plan::ddl::with_partitions(locks.oids(), &self.epoch.snapshot));
                 }
                 return Ok(());
             };
@@ -223,7 +212,11 @@ impl<C: Client> Work<'_, C> {
             }
         }
         let length = if locks.kind.is_some() { PAUSE_MAX } else { 2 * wait + CHANGE_MAX };
-        let pause = self.herd.pauses.begin(&locks.oids(), locks.who(), length);
+        let paused = match locks.wanted.mode {
+            LockMode::AccessExclusive => plan::ddl::read_by(locks.oids(), &self.epoch.snapshot),
+            LockMode::Share => locks.oids(),
+        };
+        let pause = self.herd.pauses.begin(&paused, locks.who(), length);
         if attempt > 0 || locks.kind.is_some() {
             self.herd.announce_pause(pause).await;
         }
@@ -241,7 +234,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Home's locks, then the others', side by side; all or none.
     async fn try_locks(&mut self, nodes: &[NodeId], locks: &Locks, wait: Duration, attempt: usize) -> Result<()> {
-        let (home, oids) = (self.home(), locks.read());
+        let (home, oids) = (self.home(), locks.oids());
         let mut asked: Vec<NodeId> = Vec::new();
         let mut failure = None;
         let alone = locks.wanted.mode == LockMode::AccessExclusive;
@@ -318,7 +311,8 @@ impl<C: Client> Work<'_, C> {
     /// Whether there is none. `elsewhere`: other routers' as well.
     pub(super) async fn without_readers(&self, tables: &[Oid], wait: Duration, elsewhere: bool) -> Result<bool> {
         // Who reads what the transaction has for itself waits for it.
-        let tables: Vec<Oid> = tables.iter().copied().filter(|t| !self.transaction.is_alone_with(*t)).collect();
+        let tables = tables.iter().copied().filter(|t| !self.transaction.is_alone_with(*t));
+        let tables = plan::ddl::read_by(tables, &self.epoch.snapshot);
         if tables.is_empty() {
             return Ok(true);
         }

@@ -1,102 +1,148 @@
-//! LOCK TABLE … IN ACCESS EXCLUSIVE MODE: whoever reads the table in a transaction that has begun on no node (`router/readers.rs`) is
-//! waited for first. Other changes see to it where they take their locks (`lock.rs`).
+//! Statements that have tables for themselves by locks that nodes take for them: LOCK TABLE, and what reaches tables that it does not name
+//! (TRUNCATE … CASCADE, DROP … CASCADE). Behind them it is asked whether somebody has read such a table in a transaction that has begun on no node
+//! (`router/readers.rs`): he goes first, and the statement runs again. Other changes see to it where they take their locks (`lock.rs`).
 
 use std::time::{Duration, Instant};
 
-use catalog::{Oid, Relation};
+use catalog::Oid;
 use plan::ddl::Spread;
 use plan::ddl::facts::Answers;
+use plan::ddl::{read_by, with_partitions};
 use sql::NodeEnum;
-use sql::ast::{LockStmt, Node};
+use sql::ast::LockStmt;
 use wire::sqlstate;
 
 use super::Limits;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
-use crate::router::pause::Who;
+use crate::router::pause::{PAUSE_MAX, Who};
 use crate::work::Work;
 
 /// AccessExclusiveLock in PostgreSQL's lockdefs.h.
 const ACCESS_EXCLUSIVE: i32 = 8;
-/// How long those who would begin to read wait in one go.
-const TRY: Duration = Duration::from_millis(250);
-const SAVEPOINT: &str = "herd_lock";
+const SAVEPOINT: &str = "herd_alone";
 const REST: Duration = Duration::from_millis(20);
 
-impl<C: Client> Work<'_, C> {
-    /// The tables of the herd that the statement wants for itself. `path`: where its names are looked up.
-    pub(super) fn wanted_alone(&self, lock: &LockStmt, path: &[String]) -> Vec<Oid> {
-        if lock.mode != ACCESS_EXCLUSIVE {
-            return vec![];
-        }
-        let named = |n: &Node| match &n.node {
-            Some(NodeEnum::RangeVar(rv)) => {
-                let (schema, name) = sql::names::table(rv);
-                self.epoch.snapshot.resolve(schema, name, path).map(|r: &std::sync::Arc<Relation>| r.oid)
-            }
-            _ => None,
-        };
-        plan::ddl::as_one(lock.relations.iter().filter_map(named), &self.epoch.snapshot)
-    }
+/// What a statement has for itself.
+pub(super) struct Alone {
+    /// `None`: home is asked what it has locked so.
+    tables: Option<Vec<Oid>>,
+    nowait: bool,
+}
 
-    /// Runs the statement with nobody reading the tables when it has them: whoever had begun to read before goes first.
-    pub(super) async fn lock_alone(
+impl Alone {
+    /// Of these statements.
+    pub(super) fn of(statement: &NodeEnum, named: impl Fn(&LockStmt) -> Vec<Oid>) -> Option<Self> {
+        match statement {
+            NodeEnum::LockStmt(lock) if lock.mode == ACCESS_EXCLUSIVE => {
+                Some(Alone { tables: Some(named(lock)), nowait: lock.nowait })
+            }
+            other => plan::ddl::reaches_others(other).then_some(Alone { tables: None, nowait: false }),
+        }
+    }
+}
+
+impl<C: Client> Work<'_, C> {
+    /// Runs the statement with nobody reading what it has for itself. What waits to read meanwhile waits until the transaction ends.
+    pub(super) async fn spread_alone(
         &mut self,
         spread: Spread,
         answers: &Answers,
-        tables: &[Oid],
-        nowait: bool,
+        raises_epoch: bool,
+        alone: &Alone,
     ) -> Result<Forwarded> {
-        let (begun, mut limits) = (Instant::now(), None);
+        if !self.transaction.is_active() || alone.tables.as_ref().is_some_and(Vec::is_empty) {
+            return self.spread(spread, answers, raises_epoch).await;
+        }
+        let (begun, mut limits, mut pause) = (Instant::now(), None, None);
         loop {
-            if !nowait {
-                self.without_readers_in_time(tables, begun, &mut limits).await?;
-            }
-            if !self.transaction.is_active() {
-                // An error, or nothing that lasts.
-                return self.spread(spread, answers, false).await;
-            }
             self.transaction.savepoint(SAVEPOINT).await?;
-            let done = self.spread(spread.clone(), answers, false).await?;
-            let alone = self.without_readers(tables, Duration::ZERO, true).await?;
-            if !alone {
-                self.transaction.rollback_to(SAVEPOINT).await?;
-            }
-            self.transaction.release(SAVEPOINT).await?;
-            match (alone, nowait) {
-                (true, _) => {
-                    self.transaction.has_alone(tables.iter().copied());
+            let ran = self.spread(spread.clone(), answers, raises_epoch).await;
+            let has = match (&ran, &alone.tables) {
+                (Err(_), _) => vec![],
+                (Ok(_), Some(tables)) => tables.clone(),
+                (Ok(_), None) => self.has_locked().await?,
+            };
+            let read = match ran.is_ok() {
+                true => !self.without_readers(&has, Duration::ZERO, true).await?,
+                false => false,
+            };
+            let ran = match (ran, read) {
+                (Ok(done), false) => {
+                    self.transaction.release(SAVEPOINT).await?;
+                    self.transaction.has_alone(has);
+                    self.transaction.pauses.extend(pause);
                     return Ok(done);
                 }
-                (false, true) => {
-                    return Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "could not obtain lock on relation"));
+                (Err(e), _) => Err(e),
+                (Ok(_), true) if alone.nowait => {
+                    Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "could not obtain lock on relation"))
                 }
-                (false, false) => {}
+                (Ok(_), true) => Ok(()),
+            };
+            if let Err(e) = ran {
+                self.herd.end_pauses(pause.as_slice()).await;
+                return Err(e);
             }
+            self.transaction.rollback_to(SAVEPOINT).await?;
+            self.transaction.release(SAVEPOINT).await?;
+            let waited = self.let_go_first(&has, begun, &mut limits, &mut pause).await;
+            if waited.is_err() {
+                self.herd.end_pauses(pause.as_slice()).await;
+            }
+            waited?;
         }
     }
 
-    /// Waits for those who read, as long as the client lets it; who would begin to waits meanwhile.
-    async fn without_readers_in_time(
+    /// Home says which of the herd's tables the transaction has for itself.
+    async fn has_locked(&mut self) -> Result<Vec<Oid>> {
+        const LOCKED: &str = "SELECT l.relation FROM pg_catalog.pg_locks l \
+             WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.locktype OPERATOR(pg_catalog.=) 'relation' \
+               AND l.mode OPERATOR(pg_catalog.=) 'AccessExclusiveLock' AND l.granted";
+        let rows = self.ask_home(LOCKED).await?;
+        let locked: Vec<Oid> = rows.iter().filter_map(|r| r.first()?.as_deref()?.parse().ok()).collect();
+        let herd = self.epoch.snapshot.relations.values().filter(|r| r.distribution().is_some());
+        Ok(herd.map(|r| r.oid).filter(|oid| locked.contains(oid)).collect())
+    }
+
+    /// Waits until those who read have ended, as long as the client lets it; who would begin to waits meanwhile, and until the
+    /// statement has run again.
+    async fn let_go_first(
         &mut self,
         tables: &[Oid],
         begun: Instant,
         limits: &mut Option<Limits>,
+        pause: &mut Option<u64>,
     ) -> Result<()> {
-        while !self.without_readers(tables, Duration::ZERO, true).await? {
-            let pause = self.herd.pauses.begin(tables, Who::All, TRY);
-            self.herd.announce_pause(pause).await;
-            let gone = self.without_readers(tables, TRY, true).await;
-            self.herd.end_pauses(&[pause]).await;
-            if gone? {
-                break;
-            }
+        let paused = read_by(tables.iter().copied(), &self.epoch.snapshot);
+        loop {
             if limits.is_none() {
                 *limits = Some(self.limits(begun).await?);
             }
-            self.rest(limits.as_ref(), REST).await?;
+            let new = self.herd.pauses.begin(&paused, Who::All, PAUSE_MAX);
+            self.herd.announce_pause(new).await;
+            self.herd.end_pauses(pause.replace(new).as_slice()).await;
+            let gone = self.without_readers(tables, PAUSE_MAX / 4, true).await?;
+            self.rest(limits.as_ref(), if gone { Duration::ZERO } else { REST }).await?;
+            if gone {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// What LOCK TABLE locks of the herd's.
+    pub(super) fn locked_by(&self, lock: &LockStmt, path: &[String], temporary: &[String]) -> Vec<Oid> {
+        let snapshot = &self.epoch.snapshot;
+        let named = lock.relations.iter().filter_map(|n| match &n.node {
+            Some(NodeEnum::RangeVar(rv)) => Some(rv),
+            _ => None,
+        });
+        let found = named.filter_map(|rv| {
+            let (schema, name) = sql::names::table(rv);
+            let hidden = schema.is_none() && temporary.iter().any(|t| t == name);
+            Some((rv.inh, snapshot.resolve(schema, name, path).filter(|r| !hidden && r.distribution().is_some())?.oid))
+        });
+        found.flat_map(|(all, oid)| if all { with_partitions([oid], snapshot) } else { vec![oid] }).collect()
     }
 }

@@ -13,6 +13,7 @@ use plan::ddl::{
     Ddl, Facts, Mode, NodeSteps, Spread, Step, changes_catalog, classify, command, is_temporary, tells_password,
 };
 
+use super::readers::Alone;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
@@ -205,18 +206,18 @@ impl<C: Client> Work<'_, C> {
         facts: &Facts,
         answers: &Answers,
     ) -> Result<Forwarded> {
-        if let NodeEnum::LockStmt(lock) = statement {
-            let tables = self.wanted_alone(lock, &facts.search_path);
-            if !tables.is_empty() {
-                return self.lock_alone(spread, answers, &tables, lock.nowait).await;
-            }
-        }
         if let Some(locks) = plan::ddl::locks(statement, &self.epoch.snapshot, facts) {
             self.take_locks(&locks.into()).await?;
         }
         self.renew(&mut spread, &plan::ddl::renewed(statement, &self.epoch.snapshot, facts)).await?;
         let view = spread.view.take();
-        let forwarded = self.spread(spread, answers, Mode::of(statement) == Mode::Changes).await?;
+        let temporary: Vec<String> = facts.temporary.iter().map(|t| t.name.clone()).collect();
+        let alone = Alone::of(statement, |lock| self.locked_by(lock, &facts.search_path, &temporary));
+        let changes = Mode::of(statement) == Mode::Changes;
+        let forwarded = match &alone {
+            Some(alone) => Box::pin(self.spread_alone(spread, answers, changes, alone)).await?,
+            None => self.spread(spread, answers, changes).await?,
+        };
         if let Some((schema, name)) = view {
             self.view_elsewhere(&schema, &name).await?;
         }

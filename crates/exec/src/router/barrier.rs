@@ -13,6 +13,8 @@ use crate::router::herd::Herd;
 
 /// At most so long a change waits for other routers; longer than any lease.
 pub const WAIT_MAX: Duration = Duration::from_secs(2);
+/// By so much less than that a router may have said nothing that is forgotten.
+pub const SLACK: Duration = Duration::from_millis(200);
 /// How often to look, at first; then ever less often.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(2);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(20);
@@ -69,7 +71,7 @@ impl Told {
             "DELETE FROM herd.router WHERE id <> {} AND epoch < {} AND seen < clock_timestamp() - interval '{} ms' RETURNING address",
             herd.router as i64,
             self.epoch,
-            WAIT_MAX.as_millis() - 200
+            (WAIT_MAX - SLACK).as_millis()
         );
         for row in own.rows(home, &forget).await? {
             let address = row.into_iter().next().flatten().unwrap_or_default();

@@ -23,6 +23,10 @@ use crate::router::herd::Herd;
 pub const TERM: Duration = Duration::from_millis(1200);
 const _: () = assert!(TERM.as_millis() + 500 <= barrier::WAIT_MAX.as_millis());
 
+/// Shorter than what others wait for its reports, and than what they forget it after (`barrier.rs`).
+const OVERDUE: Duration = Duration::from_millis(1700);
+const _: () = assert!(OVERDUE.as_millis() + 100 <= barrier::WAIT_MAX.as_millis() - barrier::SLACK.as_millis());
+
 /// How long a statement waits for home's answer before home counts as unreachable.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// The same for those who look in the background whether home is back.
@@ -32,8 +36,8 @@ const PROBE_MAX: Duration = Duration::from_millis(800);
 pub struct Lease {
     /// In nanoseconds of the clock.
     until: AtomicU64,
-    /// When home was asked last that has answered, and how often it had not answered for [`TERM`] before it did.
-    heard: AtomicU64,
+    /// When the last report was sent that home has heard, and how often none had been for [`barrier::WAIT_MAX`] before.
+    reported: AtomicU64,
     gaps: AtomicU32,
     /// The connection by which home is asked.
     desk: Mutex<Option<Conn>>,
@@ -54,7 +58,7 @@ impl Moment {
 impl Default for Lease {
     /// One that has run out.
     fn default() -> Self {
-        Lease { until: AtomicU64::new(0), heard: AtomicU64::new(0), gaps: AtomicU32::new(0), desk: Mutex::new(None) }
+        Lease { until: AtomicU64::new(0), reported: AtomicU64::new(0), gaps: AtomicU32::new(0), desk: Mutex::new(None) }
     }
 }
 
@@ -67,18 +71,28 @@ impl Lease {
 
     /// Home, asked at `sent` or later, has said that the snapshot in use is the newest.
     pub fn renew(&self, sent: Moment) {
-        let before = self.heard.fetch_max(sent.0, Ordering::Relaxed);
-        if Moment::now().0 > before + TERM.as_nanos() as u64 {
-            self.gaps.fetch_add(1, Ordering::Relaxed);
+        self.until.fetch_max(sent.0 + TERM.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Home has heard a report that was sent then: other routers see by it that this one lives. `alone`: there are none, and were none.
+    pub fn reported(&self, sent: Moment, alone: bool) {
+        if self.is_overdue() && !alone {
+            self.passed_over();
         }
-        self.goes_on(sent);
+        self.reported.fetch_max(sent.0, Ordering::Relaxed);
     }
 
-    fn goes_on(&self, from: Moment) {
-        self.until.fetch_max(from.0 + TERM.as_nanos() as u64, Ordering::Relaxed);
+    /// Others may have changed tables without asking this router.
+    pub fn passed_over(&self) {
+        self.gaps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the catalog may have been changed without anybody asking this router.
+    /// Home has heard no report for so long that other routers may take this one for dead, and wait for nothing that it does.
+    pub fn is_overdue(&self) -> bool {
+        Moment::now().0 > self.reported.load(Ordering::Relaxed) + OVERDUE.as_nanos() as u64
+    }
+
+    /// How often that was so.
     pub fn gaps(&self) -> u32 {
         self.gaps.load(Ordering::Relaxed)
     }
@@ -113,7 +127,7 @@ impl Lease {
         };
         tracing::debug!(error = why, "home can't be asked for the newest catalog: serving from the one that is here");
         *desk = None;
-        self.goes_on(Moment::now());
+        self.renew(Moment::now());
         Ok(false)
     }
 }

@@ -40,9 +40,10 @@ const SILENT: u8 = 2;
 
 impl Readers {
     /// Home has said of the herd's other routers how many there are, and how many of them do not answer what they read.
-    pub fn set_others(&self, others: i64, silent: i64) {
+    /// True: one has come that does not answer, nor ask.
+    pub fn set_others(&self, others: i64, silent: i64) -> bool {
         let others = if silent != 0 { SILENT } else { u8::from(others != 0) };
-        self.others.store(others, Ordering::Relaxed);
+        self.others.swap(others, Ordering::Relaxed) != SILENT && others == SILENT
     }
 
     /// All other routers say what they read when they are asked. Those of versions that do not know the question don't, and don't ask.
@@ -53,11 +54,6 @@ impl Readers {
     /// The herd has no other router.
     pub fn are_all(&self) -> bool {
         self.others.load(Ordering::Relaxed) == 0
-    }
-
-    /// The tables that are read.
-    pub fn all(&self) -> Vec<Oid> {
-        self.tables.lock().keys().copied().collect()
     }
 
     /// A transaction begins to read.

@@ -22,14 +22,13 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The statement was cancelled and goes on: a time limit that is over ends it once, whoever kept it.
-    pub async fn has_kept_time(&mut self) -> Result<()> {
+    pub async fn has_kept_time(&mut self) {
         if let Some(begun) = self.client.unlimited_since() {
-            let limit = self.manner().await?.statement_timeout;
-            if limit.is_some_and(|limit| begun.elapsed() >= limit) {
+            let manner = tokio::time::timeout(ASKED_MAX, self.manner()).await.ok().and_then(Result::ok);
+            if manner.and_then(|manner| manner.statement_timeout).is_some_and(|limit| begun.elapsed() >= limit) {
                 self.client.end_at(None);
             }
         }
-        Ok(())
     }
 
     async fn limit(&mut self, begun: Instant) -> Result<()> {

@@ -56,10 +56,17 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
         );
         let rows = conn.simple(&sql).await?;
         let cell = |n: usize| rows.first().and_then(|r| r.get(n)?.as_deref()?.parse::<i64>().ok());
-        if let (Some(others), Some(silent)) = (cell(2), cell(3)) {
-            herd.readers.set_others(others, silent);
+        let was_alone = herd.readers.are_all();
+        if let (Some(others), Some(silent)) = (cell(2), cell(3))
+            && herd.readers.set_others(others, silent)
+        {
+            herd.lease.passed_over();
+        }
+        if cell(1) == Some(1) {
+            herd.lease.reported(sent, was_alone && cell(2) == Some(0));
         }
         if cell(1) == Some(0) {
+            herd.lease.passed_over();
             // Forgotten: it was too slow for somebody.
             register(conn, router, address).await?;
         }

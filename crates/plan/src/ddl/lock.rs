@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Oid, Relation, Snapshot};
+use catalog::{Distribution, Oid, Relation, Snapshot};
 use sql::NodeEnum;
 use sql::ast::{self, AlterTableType as T, ObjectType as O};
 use sql::names;
@@ -17,8 +17,6 @@ pub struct TableLocks {
     pub tables: Vec<(Oid, String)>,
     pub mode: LockMode,
     pub right: Right,
-    /// What it changes besides, under locks that nodes take for it: whoever reads that is waited for, too.
-    pub besides: Vec<Oid>,
 }
 
 /// Who may do what the locks are for.
@@ -71,16 +69,10 @@ pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option
         NodeEnum::IndexStmt(s) if !s.concurrent => (of(s.relation.as_ref()), LockMode::Share),
         NodeEnum::CreateTrigStmt(s) => (of(s.relation.as_ref()), ALL),
         NodeEnum::RuleStmt(s) => (of(s.relation.as_ref()), ALL),
-        NodeEnum::DropOwnedStmt(_) => (vec![], ALL),
         NodeEnum::DropStmt(s) => {
             let objects: Vec<_> = s.objects.iter().map(strings_of).collect();
             let named = objects.iter().filter_map(|o| name_of(o));
             let tables = match object_type(s.remove_type) {
-                O::ObjectSchema if cascades(s.behavior) => {
-                    let within =
-                        |r: &&Arc<Relation>| is_herd(r) && objects.iter().any(|o| o.last() == Some(&&*r.schema));
-                    snapshot.relations.values().filter(within).collect()
-                }
                 O::ObjectTable => with_parents(named.filter_map(find).collect(), snapshot),
                 O::ObjectIndex => named
                     .filter_map(|name| facts.indexes.get(&text(name)))
@@ -95,26 +87,21 @@ pub fn locks(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Option
     let mut tables: Vec<(Oid, String)> = tables.into_iter().map(|r| (r.oid, of_relation(r))).collect();
     tables.sort();
     tables.dedup();
-    let besides = match (mode, reaches_others(statement)) {
-        (LockMode::Share, _) => vec![],
-        (_, true) => snapshot.relations.values().filter(|r| is_herd(r)).map(|r| r.oid).collect(),
-        (_, false) => as_one(tables.iter().map(|t| t.0), snapshot),
-    };
     let right = match statement {
         NodeEnum::TruncateStmt(_) => Right::Has("TRUNCATE"),
         NodeEnum::CreateTrigStmt(_) => Right::Has("TRIGGER"),
         NodeEnum::DropStmt(_) => Right::Drop,
         _ => Right::Owner,
     };
-    (!tables.is_empty() || !besides.is_empty()).then_some(TableLocks { tables, mode, right, besides })
+    (!tables.is_empty()).then_some(TableLocks { tables, mode, right })
 }
 
 fn cascades(behavior: i32) -> bool {
     behavior == ast::DropBehavior::DropCascade as i32
 }
 
-/// Whether it changes tables that it does not name: those that refer to these, or that have columns of a type.
-fn reaches_others(statement: &NodeEnum) -> bool {
+/// Whether it may change tables that it does not name: those that refer to these, or that have columns of a type.
+pub fn reaches_others(statement: &NodeEnum) -> bool {
     match statement {
         NodeEnum::TruncateStmt(s) => cascades(s.behavior),
         NodeEnum::DropStmt(s) => cascades(s.behavior) && object_type(s.remove_type) != O::ObjectIndex,
@@ -123,27 +110,43 @@ fn reaches_others(statement: &NodeEnum) -> bool {
     }
 }
 
-/// These, what they are partitions of, and their partitions: who reads one reads rows of the others.
-pub fn as_one(tables: impl Iterator<Item = Oid>, snapshot: &Snapshot) -> Vec<Oid> {
-    let parts = |r: &Relation| r.distribution().and_then(|d| d.partitions.clone()).unwrap_or_default();
-    let prefix = |r: &Relation| r.distribution().map(|d| d.prefix.clone());
-    let mut oids: Vec<Oid> = tables.collect();
-    let mut at = 0;
-    while let Some(oid) = oids.get(at).copied() {
-        at += 1;
-        let Some(of) = snapshot.relations.values().find(|r| r.oid == oid && r.distribution().is_some()) else {
-            continue;
-        };
-        let (own, of_it) = (prefix(of), parts(of));
-        for r in snapshot.relations.values() {
-            let Some(other) = prefix(r) else { continue };
-            let near = of_it.contains(&other) || own.as_ref().is_some_and(|own| parts(r).contains(own));
-            if near && !oids.contains(&r.oid) {
-                oids.push(r.oid);
-            }
-        }
+/// These, and the partitions of those that are partitioned by something else than their key.
+pub fn with_partitions(tables: impl IntoIterator<Item = Oid>, snapshot: &Snapshot) -> Vec<Oid> {
+    let mut oids: Vec<Oid> = tables.into_iter().collect();
+    let of = distributed(snapshot, |r| oids.contains(&r.oid));
+    let mut prefixes: Vec<&String> = of.filter_map(|(_, d)| d.partitions.as_ref()).flat_map(|p| p.iter()).collect();
+    while !prefixes.is_empty() {
+        let parts: Vec<_> = distributed(snapshot, |_| true).filter(|(_, d)| prefixes.contains(&&d.prefix)).collect();
+        oids.extend(parts.iter().map(|(r, _)| r.oid));
+        prefixes = parts.into_iter().filter_map(|(_, d)| d.partitions.as_ref()).flat_map(|p| p.iter()).collect();
     }
+    oids.sort_unstable();
+    oids.dedup();
     oids
+}
+
+/// Those by which rows of these are read, too: their partitions, and what they are partitions of.
+pub fn read_by(tables: impl IntoIterator<Item = Oid>, snapshot: &Snapshot) -> Vec<Oid> {
+    let mut oids: Vec<Oid> = tables.into_iter().collect();
+    let mut below: Vec<&String> = distributed(snapshot, |r| oids.contains(&r.oid)).map(|(_, d)| &d.prefix).collect();
+    oids = with_partitions(oids, snapshot);
+    while !below.is_empty() {
+        let holds =
+            |d: &Distribution| d.partitions.as_ref().is_some_and(|parts| parts.iter().any(|p| below.contains(&p)));
+        let above: Vec<_> = distributed(snapshot, |_| true).filter(|(_, d)| holds(d)).collect();
+        oids.extend(above.iter().map(|(r, _)| r.oid));
+        below = above.into_iter().map(|(_, d)| &d.prefix).collect();
+    }
+    oids.sort_unstable();
+    oids.dedup();
+    oids
+}
+
+fn distributed<'s>(
+    snapshot: &'s Snapshot,
+    is: impl Fn(&Relation) -> bool,
+) -> impl Iterator<Item = (&'s Arc<Relation>, &'s Distribution)> {
+    snapshot.relations.values().filter_map(|r| Some((r, r.distribution()?))).filter(move |(r, _)| is(r))
 }
 
 /// A partition is taken out of the table that it is one of.

@@ -1,8 +1,8 @@
 //! Whether transactions of other routers read a table that have begun on no node: who wants the table for himself asks them, and each answers
 //! when there are none, or when the time is over. A question and its answers are notifications, each under the herd's seal.
 //!
-//! A router that is alive answers at once. One that says nothing, to home neither, has no lease on the catalog any more (`router/lease.rs`): should it
-//! live, transactions that have read there so are not gone on with (session `reading.rs`). It does not know what the table is wanted for.
+//! A router that is alive answers at once. One that says nothing, to home neither, for [`barrier::WAIT_MAX`], is taken for dead: should it live, it finds that
+//! it is overdue (`router/lease.rs`), and transactions that have read there so are not gone on with (session `reading.rs`). It does not know what the table is wanted for.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,18 +15,15 @@ use pool::PoolError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::router::barrier;
 use crate::router::herd::Herd;
 use crate::router::pause::PAUSE_MAX;
 
-/// Beyond what it may wait for its readers, a router has so long to answer; longer than its lease, with what it may have been seen ago.
-const ANSWER_MAX: Duration = Duration::from_millis(1500);
-/// A router that home has heard nothing of for so long has no lease.
-const SEEN: &str = "2 s";
+/// Beyond what it may wait for its readers, a router has so long to answer, or to be heard of by home.
+const ANSWER_MAX: Duration = barrier::WAIT_MAX;
 
-/// A notification has less than 8000 bytes: so long the list of tables may be.
-const OIDS_BYTES_MAX: usize = 6000;
-/// In the place of a longer one: whatever is read.
-const ANY: &str = "any";
+/// Of one question: a notification has less than 8000 bytes.
+const TABLES_MAX: usize = 500;
 /// More routers than a herd has.
 const ROUTERS_MAX: usize = 256;
 /// Questions of a router that are older than its last so many are not answered.
@@ -91,6 +88,15 @@ impl Questions {
 impl Herd {
     /// Whether any other router reads one of the tables so, when `wait` is over at the latest.
     pub(crate) async fn are_read_elsewhere(&self, tables: &[Oid], wait: Duration) -> Result<bool, PoolError> {
+        for some in tables.chunks(TABLES_MAX) {
+            if self.ask_of(some, wait).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn ask_of(&self, tables: &[Oid], wait: Duration) -> Result<bool, PoolError> {
         let questions = &self.elsewhere;
         let number = questions.numbers.fetch_add(1, Ordering::Relaxed);
         let (says, mut answers) = mpsc::channel(ROUTERS_MAX);
@@ -107,16 +113,14 @@ impl Herd {
         answers: &mut mpsc::Receiver<Answer>,
     ) -> Result<bool, PoolError> {
         let wait = wait.min(PAUSE_MAX);
-        let mut oids = tables.iter().map(Oid::to_string).collect::<Vec<_>>().join(",");
-        if oids.len() > OIDS_BYTES_MAX {
-            oids = ANY.to_string();
-        }
+        let oids = tables.iter().map(Oid::to_string).collect::<Vec<_>>().join(",");
         let question = self.pauses.sealed(format!("read? {} {number} {oids} {}", self.router, wait.as_millis()));
         // Who comes later finds locks on the nodes, or waits in front of the table.
         let others = format!(
             "SELECT r.id, pg_catalog.clock_timestamp() FROM herd.router r \
-              WHERE r.id OPERATOR(pg_catalog.<>) {} AND r.answers AND r.seen OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) interval '{SEEN}')",
+              WHERE r.id OPERATOR(pg_catalog.<>) {} AND r.answers AND r.seen OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) interval '{} ms')",
             self.router as i64,
+            barrier::WAIT_MAX.as_millis(),
         );
         let rows = self.own.rows(&self.config.home, &others).await?;
         let asked = rows.first().and_then(|r| r.get(1)?.clone()).unwrap_or_default();
@@ -167,10 +171,8 @@ impl Herd {
         }
         match what {
             Some("read?") if router != self.router && self.elsewhere.is_new(router, number) => {
-                let tables: Vec<Oid> = match words.next() {
-                    Some(ANY) => self.readers.all(),
-                    oids => oids.into_iter().flat_map(|t| t.split(',')).filter_map(|t| t.parse().ok()).collect(),
-                };
+                let tables: Vec<Oid> =
+                    words.next().into_iter().flat_map(|t| t.split(',')).filter_map(|t| t.parse().ok()).collect();
                 let wait = words.next().and_then(|ms| ms.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
                 tokio::spawn(self.clone().answer(router, number, tables, wait.min(PAUSE_MAX)));
             }
