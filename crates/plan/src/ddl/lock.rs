@@ -142,10 +142,10 @@ pub fn read_by(tables: impl IntoIterator<Item = Oid>, snapshot: &Snapshot) -> Ve
     oids
 }
 
-fn distributed<'s>(
-    snapshot: &'s Snapshot,
+fn distributed(
+    snapshot: &Snapshot,
     is: impl Fn(&Relation) -> bool,
-) -> impl Iterator<Item = (&'s Arc<Relation>, &'s Distribution)> {
+) -> impl Iterator<Item = (&Arc<Relation>, &Distribution)> {
     snapshot.relations.values().filter_map(|r| Some((r, r.distribution()?))).filter(move |(r, _)| is(r))
 }
 
