@@ -6,7 +6,7 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{self as ast, AExprKind, Node};
 
 use crate::walk::{self, VisitMut};
-use crate::{build, search};
+use crate::{build, names, search};
 
 /// Qualifies what a statement of PostgreSQL's names without a schema: functions, operators, types of casts.
 pub fn qualify(statement: &mut NodeEnum) {
@@ -42,6 +42,8 @@ struct Qualify;
 impl VisitMut for Qualify {
     fn node(&mut self, n: &mut NodeEnum) -> bool {
         match n {
+            // Of several arrays it is syntax, by its bare name alone.
+            NodeEnum::FuncCall(f) if f.args.len() > 1 && names::strings(&f.funcname) == ["unnest"] => {}
             NodeEnum::FuncCall(f) => own(&mut f.funcname),
             NodeEnum::AExpr(e) if has_operator(e) => own(&mut e.name),
             // IN has no operator in the tree: PostgreSQL writes it where `= ANY` is meant, by an `=` of its own.
