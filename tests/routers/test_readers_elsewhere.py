@@ -44,18 +44,25 @@ def _begins(pair) -> psycopg.Connection:
     return reader
 
 
+def _running(connection, sql: str) -> tuple[threading.Thread, list]:
+    """It runs beside; what it fails with will be in the list."""
+    failed = []
+
+    def run():
+        try:
+            connection.execute(sql)
+        except psycopg.Error as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, failed
+
+
 @pytest.mark.parametrize("change", ["alter table re_t add column more int default 5", "drop table re_t", "truncate re_t", "alter table re_t rename to re_renamed", "begin; lock table re_t; commit", "select undistribute_table('re_t')"])
 def test_a_change_waits_for_readers_of_another_router(read, change):
-    failed = []
     with _begins(read) as reader, read.b.connect() as b:
-        def run():
-            try:
-                b.execute(change)
-            except psycopg.Error as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
+        thread, failed = _running(b, change)
         for _ in range(4):
             time.sleep(0.4)
             assert thread.is_alive(), failed
@@ -71,17 +78,8 @@ def test_a_change_waits_for_readers_of_another_router(read, change):
 
 def _waits(server, sql, reader, question, expected):
     """Until the reader's transaction ends."""
-    failed = []
-
-    def run():
-        try:
-            with server.connect() as c:
-                c.execute(sql)
-        except psycopg.Error as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    connection = server.connect()
+    thread, failed = _running(connection, sql)
     for _ in range(3):
         time.sleep(0.4)
         assert thread.is_alive(), (sql, failed)
@@ -89,6 +87,7 @@ def _waits(server, sql, reader, question, expected):
     reader.execute("commit")
     thread.join(20)
     assert not thread.is_alive() and failed == [], (sql, failed)
+    connection.close()
 
 
 @pytest.mark.parametrize("through", ["a", "b"])
@@ -286,16 +285,7 @@ def test_limits_of_who_waits(read):
 def test_what_bears_no_seal_is_not_believed(read):
     with _begins(read) as reader, read.b.connect() as b, read.nodes[0].server.connect() as forger:
         ids = [n for n, in forger.execute("select id from herd.router").fetchall()]
-        failed = []
-
-        def run():
-            try:
-                b.execute("alter table re_t add column more int")
-            except psycopg.Error as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
+        thread, failed = _running(b, "alter table re_t add column more int")
         until = time.monotonic() + 2
         while time.monotonic() < until:
             for to in ids:

@@ -55,43 +55,43 @@ impl<C: Client> Work<'_, C> {
         if !self.transaction.is_active() || alone.tables.as_ref().is_some_and(Vec::is_empty) {
             return self.spread(spread, answers, raises_epoch).await;
         }
-        let (begun, mut limits, mut pause) = (Instant::now(), None, None);
+        let (mut wait, mut pause) = ((Instant::now(), None), None);
+        let done = self.tried_alone(spread, answers, raises_epoch, alone, &mut wait, &mut pause).await;
+        match &done {
+            Ok(_) => self.transaction.pauses.extend(pause),
+            Err(_) => self.herd.end_pauses(pause.as_slice()).await,
+        }
+        done
+    }
+
+    /// The same, until it succeeds. `pause`: the one that is left.
+    async fn tried_alone(
+        &mut self,
+        spread: Spread,
+        answers: &Answers,
+        raises_epoch: bool,
+        alone: &Alone,
+        wait: &mut (Instant, Option<Limits>),
+        pause: &mut Option<u64>,
+    ) -> Result<Forwarded> {
         loop {
             self.transaction.savepoint(SAVEPOINT).await?;
-            let ran = self.spread(spread.clone(), answers, raises_epoch).await;
-            let has = match (&ran, &alone.tables) {
-                (Err(_), _) => vec![],
-                (Ok(_), Some(tables)) => tables.clone(),
-                (Ok(_), None) => self.has_locked().await?,
+            let done = self.spread(spread.clone(), answers, raises_epoch).await?;
+            let has = match &alone.tables {
+                Some(tables) => tables.clone(),
+                None => self.has_locked().await?,
             };
-            let read = match ran.is_ok() {
-                true => !self.without_readers(&has, Duration::ZERO, true).await?,
-                false => false,
-            };
-            let ran = match (ran, read) {
-                (Ok(done), false) => {
-                    self.transaction.release(SAVEPOINT).await?;
-                    self.transaction.has_alone(has);
-                    self.transaction.pauses.extend(pause);
-                    return Ok(done);
-                }
-                (Err(e), _) => Err(e),
-                (Ok(_), true) if alone.nowait => {
-                    Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "could not obtain lock on relation"))
-                }
-                (Ok(_), true) => Ok(()),
-            };
-            if let Err(e) = ran {
-                self.herd.end_pauses(pause.as_slice()).await;
-                return Err(e);
+            if self.without_readers(&has, Duration::ZERO, true).await? {
+                self.transaction.release(SAVEPOINT).await?;
+                self.transaction.has_alone(has);
+                return Ok(done);
+            }
+            if alone.nowait {
+                return Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "could not obtain lock on relation"));
             }
             self.transaction.rollback_to(SAVEPOINT).await?;
             self.transaction.release(SAVEPOINT).await?;
-            let waited = self.let_go_first(&has, begun, &mut limits, &mut pause).await;
-            if waited.is_err() {
-                self.herd.end_pauses(pause.as_slice()).await;
-            }
-            waited?;
+            self.let_go_first(&has, wait, pause).await?;
         }
     }
 
@@ -111,14 +111,13 @@ impl<C: Client> Work<'_, C> {
     async fn let_go_first(
         &mut self,
         tables: &[Oid],
-        begun: Instant,
-        limits: &mut Option<Limits>,
+        (begun, limits): &mut (Instant, Option<Limits>),
         pause: &mut Option<u64>,
     ) -> Result<()> {
         let paused = read_by(tables.iter().copied(), &self.epoch.snapshot);
         loop {
             if limits.is_none() {
-                *limits = Some(self.limits(begun).await?);
+                *limits = Some(self.limits(*begun).await?);
             }
             let new = self.herd.pauses.begin(&paused, Who::All, PAUSE_MAX);
             self.herd.announce_pause(new).await;
