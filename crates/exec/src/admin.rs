@@ -3,6 +3,7 @@
 //! What each has to do is planned by the catalog crate; `admin/kind.rs` and `admin/distribute.rs` run the plans. Which statements are
 //! such calls, and what their arguments say, knows `plan/src/admin.rs`.
 
+pub mod background;
 pub mod chunks;
 mod cluster;
 mod column_copy;
@@ -79,6 +80,9 @@ pub fn with_parameters(mut call: AdminCall, bound: &Bound) -> Result<AdminCall> 
 
 /// What PostgreSQL describes of the call.
 pub fn columns(call: &AdminCall) -> Vec<Field> {
+    if call.background {
+        return vec![Field::new(&call.column, type_oid::INT8, 8)];
+    }
     vec![match call.function {
         AdminFunction::AddNode
         | AdminFunction::Cluster
@@ -89,7 +93,10 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         | AdminFunction::DrainNode
         | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),
         AdminFunction::MoveShard | AdminFunction::AddColumnCopy => Field::new(&call.column, type_oid::INT8, 8),
-        AdminFunction::Version | AdminFunction::ExportSnapshot | AdminFunction::RestorePoint => {
+        AdminFunction::Version
+        | AdminFunction::ExportSnapshot
+        | AdminFunction::RestorePoint
+        | AdminFunction::WaitJob => {
             Field::new(&call.column, type_oid::TEXT, -1)
         }
         // void

@@ -86,6 +86,11 @@ pub trait Client: Send {
     /// What comes next of a COPY from the client.
     fn copy_input(&mut self) -> impl Future<Output = Result<CopyInput>> + Send;
 
+    /// The job in whose course the statement runs.
+    fn job(&self) -> Option<i64> {
+        None
+    }
+
     /// The statement waits in the router from now on: [`cancelled`](Self::cancelled) will be looked at.
     fn waits(&mut self) {}
 

@@ -33,6 +33,7 @@ mod statement;
 mod work;
 mod write;
 
+pub use admin::background::{Outcome, Task};
 pub use admin::function::ToDistribute;
 pub use admin::move_shard::{Isolation, Split, next_move, undo_orphans};
 pub use admin::{columns as admin_columns, with_parameters as admin_with_parameters};

@@ -21,6 +21,8 @@ pub struct AdminCall {
     pub column: String,
     /// With the names they are given by.
     pub args: Vec<(Option<String>, Arg)>,
+    /// A job is entered that makes it.
+    pub background: bool,
 }
 
 /// The value of an argument.
@@ -52,6 +54,7 @@ pub enum AdminFunction {
     IsolateTenant,
     DrainNode,
     Rebalance,
+    WaitJob,
     ExportSnapshot,
     RestorePoint,
     AddColumnCopy,
@@ -86,7 +89,8 @@ pub fn recognise(s: &SelectStmt, cx: &Context) -> Option<Result<AdminCall>> {
     let moments = matches!(function, AdminFunction::CreateTimePartitions | AdminFunction::DropOldTimePartitions);
     let args = f.args.iter().map(|a| argument(a, name, moments)).collect::<Result<Vec<_>>>();
     let column = if alias.is_empty() { name } else { alias };
-    Some(args.map(|args| AdminCall { function, name: name.to_string(), column: column.to_string(), args }))
+    let call = |args| AdminCall { function, name: name.to_string(), column: column.to_string(), args, background: false };
+    Some(args.and_then(|args| call(args).take_background()))
 }
 
 /// The value of a target, if that is a call, and the name it is given.
@@ -167,6 +171,7 @@ impl AdminFunction {
             "isolate_tenant" if herds => AdminFunction::IsolateTenant,
             "drain_node" if herds => AdminFunction::DrainNode,
             "rebalance" if herds => AdminFunction::Rebalance,
+            "wait_job" if herds => AdminFunction::WaitJob,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
             "restore_point" if herds => AdminFunction::RestorePoint,
             "add_column_copy" if herds => AdminFunction::AddColumnCopy,
@@ -180,6 +185,14 @@ impl AdminFunction {
             Some(schema) => !matches!(schema, "public" | "herd" | "pg_catalog"),
         };
         if elsewhere { None } else { Some(function) }
+    }
+}
+
+impl AdminFunction {
+    /// Whether routers do it by themselves if asked to: it commits piece by piece, and what is begun again goes on.
+    pub fn has_background(self) -> bool {
+        use AdminFunction::{Cluster, DrainNode, IsolateTenant, MoveShard, Rebalance, SplitShard};
+        matches!(self, MoveShard | SplitShard | IsolateTenant | DrainNode | Rebalance | Cluster)
     }
 }
 
@@ -253,7 +266,55 @@ fn moment(node: &Node) -> Option<Arg> {
     text.strip_prefix("SELECT ").map(|text| Arg::Moment(text.to_string()))
 }
 
+/// By which a call says that it is to be done in the background; only ever by name.
+const BACKGROUND: &str = "background";
+
 impl AdminCall {
+    /// Takes out whether it is to be done in the background: that says of which type the answer is.
+    fn take_background(mut self) -> Result<AdminCall> {
+        let is_it = |(name, _): &mut (Option<String>, Arg)| name.as_deref() == Some(BACKGROUND);
+        if !self.function.has_background() {
+            return Ok(self);
+        }
+        for (_, arg) in self.args.extract_if(.., is_it) {
+            self.background = match &arg {
+                Arg::Text(t) if t == "true" => true,
+                Arg::Text(t) if t == "false" => false,
+                _ => {
+                    let message = format!("{BACKGROUND} of {}() is true or false, written in the call", self.name);
+                    return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+                }
+            };
+        }
+        Ok(self)
+    }
+
+    /// As a statement, which says the same wherever it is run. Its parameters have their values.
+    pub fn statement(&self) -> String {
+        let value = |arg: &Arg| match arg {
+            Arg::Null | Arg::Param(_) => "NULL".to_string(),
+            Arg::Text(t) => catalog::quote_literal(t),
+            Arg::Moment(sql) => sql.clone(),
+            Arg::List(values) => {
+                let values: Vec<String> = values.iter().map(|v| catalog::quote_literal(v)).collect();
+                format!("ARRAY[{}]::pg_catalog.text[]", values.join(", "))
+            }
+        };
+        let args = self.args.iter().map(|(name, arg)| match name {
+            Some(name) => format!("{} => {}", catalog::quote_ident(name), value(arg)),
+            None => value(arg),
+        });
+        format!("SELECT herd.{}({})", self.name, args.collect::<Vec<_>>().join(", "))
+    }
+
+    /// The job that is waited for.
+    pub fn job(&self) -> Result<i64> {
+        let v = self.named(&["job"])?;
+        let job = self.text(&v[0], "a job's number")?;
+        let wrong = |_| wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{job}\" is not a job's number"));
+        job.parse().map_err(wrong)
+    }
+
     /// Assigns arguments to parameter names, by name or by position.
     fn named(&self, parameters: &[&str]) -> Result<Vec<Option<Arg>>> {
         let mut values = vec![None; parameters.len()];
@@ -291,6 +352,17 @@ impl AdminCall {
             .find(|(n, _)| n.is_none() || matches!(n.as_deref(), Some("table_name" | "table" | "relation")))
             .map(|(_, a)| a.clone());
         self.text(&first, "a table's name")
+    }
+
+    /// The same, another.
+    pub fn set_table(&mut self, table: Arg) {
+        if let Some((_, arg)) = self
+            .args
+            .iter_mut()
+            .find(|(n, _)| n.is_none() || matches!(n.as_deref(), Some("table_name" | "table" | "relation")))
+        {
+            *arg = table;
+        }
     }
 
     /// `has`: whether the table has a column of exactly this name.

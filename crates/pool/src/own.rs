@@ -65,6 +65,11 @@ impl OwnConns {
         OwnConns { inner: Arc::new(Inner { login: Arc::new(login), work, logins }) }
     }
 
+    /// Who the router is.
+    pub fn login(&self) -> &Login {
+        &self.inner.login
+    }
+
     /// What a node answers, as text. Waits for a free connection; `Err` after `wait_timeout`, or when the node can't be reached.
     pub async fn rows(&self, target: &NodeTarget, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
         self.pool(&self.inner.work, target).get(None).await?.simple(sql).await

@@ -81,6 +81,8 @@ struct Session {
     secret: Vec<u8>,
     /// How long a node may take to act on a cancel.
     node_timeout: Duration,
+    /// The job in whose course all of it is done.
+    job: Option<i64>,
     state: Mutex<State>,
     /// A cancel was asked for, or one has been sent.
     changed: Notify,
@@ -164,12 +166,14 @@ impl CancelRegistry {
     }
 
     /// A place for a session whose client speaks `protocol`, with a random pid no other session of this router has.
-    pub fn register(self: &Arc<Self>, protocol: u32) -> Registration {
+    /// `job`: whose call it makes, if the router made it for one.
+    pub fn register(self: &Arc<Self>, protocol: u32, job: Option<i64>) -> Registration {
         let mut secret = vec![0; if protocol >= PROTOCOL_3_2 { SECRET_LEN_3_2 } else { SECRET_LEN_3_0 }];
         rand::fill(&mut secret[..]);
         let session = Arc::new(Session {
             secret: secret.clone(),
             node_timeout: self.node_timeout,
+            job,
             state: Mutex::default(),
             changed: Notify::new(),
         });

@@ -396,6 +396,10 @@ impl Client for ClientIo {
         self.copied().await
     }
 
+    fn job(&self) -> Option<i64> {
+        self.handle.job()
+    }
+
     fn waits(&mut self) {
         self.handle.goes_on();
     }

@@ -10,6 +10,7 @@ pub mod activity;
 mod anew;
 mod apart;
 mod arguments;
+mod background;
 mod backends;
 pub mod budget;
 pub mod cancel;
@@ -60,6 +61,7 @@ mod values;
 mod viewer;
 
 pub use apart::Apart;
+pub use background::work_on_jobs;
 pub use doors::Doors;
 pub use router::{Limits, Router, RouterDefaults};
 pub use serve::{serve, turn_away};

@@ -99,6 +99,8 @@ pub struct LoggedIn {
     pub secret: Secret,
     /// The version in force, as on the wire: [`wire::startup::PROTOCOL_3_0`] and up to 3.2.
     pub protocol: u32,
+    /// The job whose call it makes: it is the router itself.
+    pub job: Option<i64>,
 }
 
 /// Takes a client's connection to AuthenticationOk.
@@ -123,6 +125,7 @@ pub async fn open(stream: TcpStream, config: &LoginConfig, roles: &impl Roles) -
                 parameters,
                 secret,
                 protocol,
+                job: None,
             })))
         }
         Ok(Done::Cancel { pid, secret }) => Ok(Opening::Cancel { pid, secret, stream: channel.into_stream()? }),

@@ -25,6 +25,11 @@ use crate::login::{self, LoggedIn, Opening, Roles};
 use crate::router::Router;
 use crate::session::{Result, Session, Turn};
 
+/// Serves a client that the router is itself.
+pub(crate) fn serve_inside(client: Box<LoggedIn>, router: Arc<Router>) {
+    tokio::spawn(session(client, router, ()));
+}
+
 /// Serves one connection to its end; `held` is let go then.
 pub async fn serve(stream: TcpStream, router: Arc<Router>, held: impl Send + 'static) {
     let Some(place) = router.doors.log_in() else {
@@ -142,7 +147,7 @@ async fn session(client: Box<LoggedIn>, router: Arc<Router>, held: impl Send) {
 
 /// The client is greeted, or told why not.
 async fn begin(client: Box<LoggedIn>, router: Arc<Router>) -> (Box<Session>, Registration, Result<()>) {
-    let registration = router.cancels.register(client.protocol);
+    let registration = router.cancels.register(client.protocol, client.job);
     registration.handle.watch(client.stream.watched());
     let shown = Activity::new(
         &client.user,

@@ -149,6 +149,16 @@ impl Session {
             Some(b) => (exec::admin_with_parameters(call, b)?, b.result_format(0)),
             None => (call, 0),
         };
+        if call.background {
+            let path = self.search_path.clone();
+            let job = self.work().enter_job(call.clone(), &path).await;
+            self.finish_implicit(job.is_err()).await?;
+            return Ok(self.work().answer_bigint(&call, described, job?, format));
+        }
+        if call.function == AdminFunction::WaitJob {
+            let said = self.work().wait_for_job(&call).await?;
+            return Ok(self.work().answer_text(&call, described, &said));
+        }
         if call.function == AdminFunction::CreateDistributedFunction {
             return self.distribute_function(call, described).await;
         }

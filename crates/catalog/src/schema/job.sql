@@ -1,5 +1,6 @@
 -- Jobs: what takes long, and is done in steps that each leave the herd right if nothing follows. A router that works on one keeps a
--- connection to home for it: when that has ended, the job is nobody's, and the next router to look cleans up behind it.
+-- connection to home for it: when that has ended, the job is nobody's, and the next router to look cleans up behind it. One that has a
+-- call is that router's to go on with instead: it does nothing itself but to begin others, one after the other, in the caller's name.
 CREATE TABLE IF NOT EXISTS herd.job (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind        text NOT NULL,
@@ -8,7 +9,7 @@ CREATE TABLE IF NOT EXISTS herd.job (
     -- What it is about, for people.
     about       text NOT NULL,
     -- Of the tables it is about: one job at a time.
-    colocation  integer NOT NULL,
+    colocation  integer,
     state       text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'failed', 'cancelled')),
     step        text NOT NULL DEFAULT 'prepare',
     cancel      boolean NOT NULL DEFAULT false,
@@ -27,6 +28,17 @@ CREATE TABLE IF NOT EXISTS herd.job (
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz
 );
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'herd.job'::regclass AND attname = 'call') THEN
+        ALTER TABLE herd.job ALTER COLUMN colocation DROP NOT NULL,
+            -- Of a job in the background: the call, who has made it, and what it has answered.
+            ADD COLUMN call text, ADD COLUMN caller oid, ADD COLUMN result text,
+            -- How often a router has begun with it, when the next may, and what it ended by.
+            ADD COLUMN tries integer NOT NULL DEFAULT 0, ADD COLUMN not_before timestamptz, ADD COLUMN sqlstate text,
+            -- The job in whose course this one was begun.
+            ADD COLUMN parent bigint;
+    END IF;
+END $herd$;
 CREATE UNIQUE INDEX IF NOT EXISTS job_of_group ON herd.job (colocation) WHERE state = 'running';
 
 CREATE OR REPLACE FUNCTION herd.has_owner(job herd.job) RETURNS boolean
@@ -35,13 +47,15 @@ $$ SELECT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = job.owner_pid AND
 COMMENT ON FUNCTION herd.has_owner(herd.job) IS 'whether a router works on a job';
 
 CREATE OR REPLACE VIEW herd.jobs AS
-    SELECT j.id, j.kind, j.about, j.state, j.step, j.router, herd.has_owner(j.*) AS has_owner, j.cancel AS cancel_asked,
+    SELECT j.id, j.kind, j.about, CASE WHEN j.state = 'running' AND j.call IS NOT NULL AND NOT herd.has_owner(j.*) THEN 'waiting' ELSE j.state END AS state,
+           j.step, j.router, herd.has_owner(j.*) AS has_owner, j.cancel AS cancel_asked,
            j.bytes_done, j.bytes_total, j.rows_done, j.changes, j.lag_bytes, j.error, j.created_at, j.updated_at, j.ended_at,
            -- As long again for each byte as for those that were copied.
            CASE WHEN j.state = 'running' AND j.bytes_done BETWEEN 1 AND j.bytes_total
-                THEN (j.updated_at - j.created_at) * ((j.bytes_total - j.bytes_done)::float8 / j.bytes_done) END AS time_left
+                THEN (j.updated_at - j.created_at) * ((j.bytes_total - j.bytes_done)::float8 / j.bytes_done) END AS time_left,
+           j.parent, j.result, j.tries
       FROM herd.job j ORDER BY j.id;
-COMMENT ON VIEW herd.jobs IS 'moves and splits of shards: how far they have come, and how they ended';
+COMMENT ON VIEW herd.jobs IS 'moves and splits of shards, and calls in the background: how far they have come, and how they ended';
 
 -- Whether there was anything to cancel. The router that works on it, or the next that looks, ends it and cleans up.
 CREATE OR REPLACE FUNCTION herd.cancel_job(job bigint) RETURNS boolean

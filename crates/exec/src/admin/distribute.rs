@@ -128,6 +128,17 @@ impl<C: Client> Work<'_, C> {
         self.answer(call, described, &text, vec![], false).forwarded
     }
 
+    /// The same with a bigint.
+    pub fn answer_bigint(&mut self, call: &AdminCall, described: bool, number: i64, format: i16) -> Forwarded {
+        let text = if format == 0 { number.to_string().into_bytes() } else { number.to_be_bytes().to_vec() };
+        self.answer(call, described, &text, vec![], false).forwarded
+    }
+
+    /// The same with a text.
+    pub fn answer_text(&mut self, call: &AdminCall, described: bool, said: &str) -> Forwarded {
+        self.answer(call, described, said.as_bytes(), vec![], false).forwarded
+    }
+
     fn answer(
         &mut self,
         call: &AdminCall,

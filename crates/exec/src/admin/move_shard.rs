@@ -28,7 +28,7 @@ pub use split::Split;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ::plan::admin::{AdminCall, split_name};
+use ::plan::admin::{AdminCall, AdminFunction, split_name};
 use catalog::{Colocation, NodeId, Relation, quote_literal};
 use wire::sqlstate;
 
@@ -55,6 +55,11 @@ impl<C: Client> Work<'_, C> {
         let shard = self.shard_of(call, number, search_path)?;
         let to = self.node_called(&name)?;
         if shard.node == to {
+            // In the course of a job: a router that died has done it.
+            if let Some(job) = self.client.job() {
+                self.need_transaction();
+                return Ok(job);
+            }
             let (table, node) = (&shard.table.name, self.epoch.snapshot.node(to).map_or("", |n| &n.name));
             return Err(ExecError::sql(
                 sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -80,7 +85,7 @@ impl<C: Client> Work<'_, C> {
         let bytes = self.may_move_shard(&of).await?;
         let counters = Arc::new(Counters::default());
         *counters.step.lock() = "prepare";
-        let mut job = Job::begin(self.herd, &of, bytes, counters.clone()).await?;
+        let mut job = Job::begin(self.herd, &of, bytes, counters.clone(), self.client.job()).await?;
         let done = self.work_on(&of, &mut job, counters).await;
         match done {
             Ok(()) => Ok(job.id),
@@ -112,6 +117,31 @@ impl<C: Client> Work<'_, C> {
             stream = prepared => stream?,
         };
         self.switch(of, &mut stream, job).await
+    }
+
+    /// Whether there is what a call in the background is about.
+    pub fn may_be_asked_of(&self, call: &AdminCall, search_path: &[String]) -> Result<()> {
+        match call.function {
+            AdminFunction::MoveShard => {
+                let (number, node) = call.shard_and_node()?;
+                self.shard_of(call, number, search_path)?;
+                self.node_called(&node)?;
+            }
+            AdminFunction::SplitShard => {
+                let (number, node, _) = call.shard_node_and_bound()?;
+                self.shard_of(call, number, search_path)?;
+                node.map(|node| self.node_called(&node)).transpose()?;
+            }
+            AdminFunction::IsolateTenant => {
+                call.key()?;
+                call.key_node()?.map(|node| self.node_called(&node)).transpose()?;
+                self.distributed(call, search_path)?;
+            }
+            _ => {
+                self.distributed(call, search_path)?;
+            }
+        }
+        Ok(())
     }
 
     /// The table that a call is about, with its colocation group.

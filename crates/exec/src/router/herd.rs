@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use catalog::{NodeId, Snapshot};
 use pool::{Conn, NodeTarget, OwnConns, PoolError, Pools, TlsMode};
 use share::SharedQueues;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use txn::{Identity, Raised, Seal};
 
 use crate::budget::Allowance;
@@ -77,6 +77,8 @@ pub struct Herd {
     /// What other routers are asked about theirs.
     pub elsewhere: Questions,
     pub standbys: Standbys,
+    /// A session has entered a job for any router.
+    pub entered: Notify,
     /// Of tables.
     pub sizes: Sizes,
     /// For rows that wait; this part of it is what no session does.
@@ -118,6 +120,7 @@ impl Herd {
             progress: Progress::default(),
             columns: ColumnReads::default(),
             standbys: Standbys::default(),
+            entered: Notify::new(),
             sizes: Sizes::default(),
             pauses,
             readers: Arc::default(),

@@ -29,6 +29,7 @@ pub fn start(router: &Arc<Router>, address: SocketAddr, health: Arc<Health>) -> 
     tokio::spawn(recover(router.clone(), health));
     tokio::spawn(notice_who_left(router.clone()));
     tokio::spawn(exec::follow_standbys(router.herd.clone()));
+    tokio::spawn(session::work_on_jobs(router.clone()));
     tokio::spawn(listen(router.clone(), address))
 }
 

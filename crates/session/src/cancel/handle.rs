@@ -16,6 +16,11 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
+    /// The job in whose course the session does all it does.
+    pub fn job(&self) -> Option<i64> {
+        self.session.job
+    }
+
     /// A statement begins. From here on a cancel is remembered, even while nothing runs on a node: see
     /// [`is_cancelled`](Self::is_cancelled).
     pub fn begin(&self) {

@@ -38,7 +38,11 @@ impl Session {
 
     /// Answers with the number of the second half. That is moved, where it is to be on another node, when there is one.
     pub(super) async fn split(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
-        let split = self.one_split(&call).await?;
+        let before = self.work().split_before(&call).await?;
+        let split = match before {
+            Some(split) => split,
+            None => self.one_split(&call).await?,
+        };
         if split.moves {
             self.newest_epoch().await?;
             let (_, node, _) = call.shard_node_and_bound()?;
@@ -111,5 +115,6 @@ fn move_of(call: &AdminCall, shard: i32, node: Option<String>) -> Result<AdminCa
         name: "move_shard".into(),
         column: "move_shard".into(),
         args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
+        background: false,
     })
 }

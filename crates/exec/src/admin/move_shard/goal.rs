@@ -50,6 +50,7 @@ pub fn next_move(asked: &AdminCall, snapshot: &Snapshot) -> Result<Option<AdminC
             name: "move_shard".into(),
             column: "move_shard".into(),
             args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
+            background: false,
         }));
     }
     Ok(None)

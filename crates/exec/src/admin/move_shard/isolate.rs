@@ -114,6 +114,7 @@ impl<C: Client> Work<'_, C> {
             name: "split_shard".into(),
             column: "split_shard".into(),
             args: args.into_iter().chain([at]).map(|arg| (None, arg)).collect(),
+            background: false,
         }))
     }
 

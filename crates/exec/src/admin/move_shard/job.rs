@@ -31,14 +31,22 @@ pub struct Job {
 
 impl Job {
     /// Enters it; an error where its tables have a job already.
-    pub async fn begin(herd: &Herd, of: &Move, bytes: u64, counters: Arc<Counters>) -> Result<Job> {
+    ///
+    /// `parent`: in whose course.
+    pub async fn begin(
+        herd: &Herd,
+        of: &Move,
+        bytes: u64,
+        counters: Arc<Counters>,
+        parent: Option<i64>,
+    ) -> Result<Job> {
         let mut desk = herd.own.connect(&herd.config.home).await?;
         let copies: Vec<String> = of.copies().iter().map(|copy| quote_literal(copy)).collect();
         let (kind, about) = of.about();
         let begin = format!(
             "DELETE FROM herd.job WHERE ended_at < now() - interval '{SHOWN}'; \
-             INSERT INTO herd.job (kind, about, colocation, router, bytes_total, arguments, owner_pid, owner_start) \
-             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[]), \
+             INSERT INTO herd.job (kind, about, colocation, router, bytes_total, arguments, parent, owner_pid, owner_start) \
+             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[], 'half', {}), {}, \
                     a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() RETURNING id",
             quote_literal(&about),
             of.group,
@@ -47,6 +55,8 @@ impl Job {
             of.to,
             quote_literal(&of.slot()),
             copies.join(", "),
+            of.halves.as_ref().map_or_else(|| "NULL".to_string(), |halves| halves.number.to_string()),
+            parent.map_or_else(|| "NULL".to_string(), |parent| parent.to_string()),
         );
         let rows = match desk.simple(&begin).await {
             Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => {
@@ -105,8 +115,9 @@ impl Job {
     pub async fn fail(mut self, herd: &Herd, snapshot: &Snapshot, why: &ExecError) {
         let fields = why.to_fields();
         let note = format!(
-            "SET lock_timeout = '1s'; UPDATE herd.job SET error = {}, cancel = cancel OR {} WHERE id = {} AND state = 'running'",
+            "SET lock_timeout = '1s'; UPDATE herd.job SET error = {}, sqlstate = {}, cancel = cancel OR {} WHERE id = {} AND state = 'running'",
             quote_literal(fields.message()),
+            quote_literal(fields.code()),
             fields.code() == sqlstate::QUERY_CANCELED,
             self.id
         );
@@ -126,7 +137,7 @@ impl Job {
 
 /// Undoes the jobs that no router works on any more. `home`: the router's own connection.
 pub async fn undo_orphans(home: &mut Conn, herd: &Herd) -> Result<()> {
-    let orphans = home.simple("SELECT id FROM herd.job j WHERE state = 'running' AND NOT herd.has_owner(j.*)").await?;
+    let orphans = home.simple("SELECT id FROM herd.job j WHERE state = 'running' AND call IS NULL AND NOT herd.has_owner(j.*)").await?;
     let snapshot = herd.epoch.load().snapshot.clone();
     for row in orphans {
         let Some(id) = row.first().and_then(|id| id.as_deref()?.parse().ok()) else { continue };

@@ -41,6 +41,22 @@ impl<C: Client> Work<'_, C> {
         Ok(split)
     }
 
+    /// What a router that died has already done in the course of the job that makes the call.
+    pub async fn split_before(&mut self, call: &AdminCall) -> Result<Option<Split>> {
+        let Some(job) = self.client.job() else { return Ok(None) };
+        let (_, node, _) = call.shard_node_and_bound()?;
+        let node = node.map(|name| self.node_called(&name)).transpose()?;
+        let done = format!(
+            "SELECT arguments ->> 'half', colocation FROM herd.job WHERE parent = {job} AND kind = 'split' AND state = 'done' ORDER BY id LIMIT 1"
+        );
+        let rows = self.herd.own.rows(&self.herd.config.home, &done).await?;
+        let Some([Some(half), Some(group)]) = rows.first().map(|row| &row[..]) else { return Ok(None) };
+        let (Ok(number), Ok(group)) = (half.parse(), group.parse::<i32>()) else { return Ok(None) };
+        let shards = self.epoch.snapshot.groups.get(&group).map(|g| &g.shards[..]).unwrap_or_default();
+        let now = shards.iter().find(|s| s.number == number).map(|s| s.node);
+        Ok(Some(Split { number, moves: node.is_some() && node != now }))
+    }
+
     /// Of a range shard the value it is cut at, as its node prints it; of others what was asked for.
     async fn where_to_split(&mut self, of: &Move, shard: &Named, at: Vec<String>) -> Result<Vec<String>> {
         let group = of.snapshot.groups.get(&of.group);
