@@ -3,6 +3,7 @@
 //! What each has to do is planned by the catalog crate; `admin/kind.rs` and `admin/distribute.rs` run the plans. Which statements are
 //! such calls, and what their arguments say, knows `plan/src/admin.rs`.
 
+pub mod automatic;
 pub mod background;
 pub mod chunks;
 mod cluster;
@@ -83,6 +84,9 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
     if call.background {
         return vec![Field::new(&call.column, type_oid::INT8, 8)];
     }
+    if call.function == AdminFunction::RebalancePlan {
+        return move_shard::plan_columns();
+    }
     vec![match call.function {
         AdminFunction::AddNode
         | AdminFunction::Cluster
@@ -96,9 +100,7 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         AdminFunction::Version
         | AdminFunction::ExportSnapshot
         | AdminFunction::RestorePoint
-        | AdminFunction::WaitJob => {
-            Field::new(&call.column, type_oid::TEXT, -1)
-        }
+        | AdminFunction::WaitJob => Field::new(&call.column, type_oid::TEXT, -1),
         // void
         _ => Field::new(&call.column, type_oid::VOID, 4),
     }]

@@ -33,9 +33,10 @@ mod statement;
 mod work;
 mod write;
 
+pub use admin::automatic::Automatic;
 pub use admin::background::{Outcome, Task};
 pub use admin::function::ToDistribute;
-pub use admin::move_shard::{Isolation, Split, next_move, undo_orphans};
+pub use admin::move_shard::{Isolation, Next, Split, undo_orphans};
 pub use admin::{columns as admin_columns, with_parameters as admin_with_parameters};
 pub use binary_text::text_of;
 pub use budget::{Allowance, Budget, Purpose, Taken};

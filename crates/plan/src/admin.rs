@@ -2,6 +2,10 @@
 //!
 //! What each has to do is planned by the catalog crate. Who runs it, and what parameters stand for, is not known here.
 
+mod jobs;
+
+pub use jobs::By;
+
 use catalog::DistributeRequest;
 use key::PartitionStrategy;
 use sql::NodeEnum;
@@ -54,6 +58,7 @@ pub enum AdminFunction {
     IsolateTenant,
     DrainNode,
     Rebalance,
+    RebalancePlan,
     WaitJob,
     ExportSnapshot,
     RestorePoint,
@@ -89,7 +94,8 @@ pub fn recognise(s: &SelectStmt, cx: &Context) -> Option<Result<AdminCall>> {
     let moments = matches!(function, AdminFunction::CreateTimePartitions | AdminFunction::DropOldTimePartitions);
     let args = f.args.iter().map(|a| argument(a, name, moments)).collect::<Result<Vec<_>>>();
     let column = if alias.is_empty() { name } else { alias };
-    let call = |args| AdminCall { function, name: name.to_string(), column: column.to_string(), args, background: false };
+    let call =
+        |args| AdminCall { function, name: name.to_string(), column: column.to_string(), args, background: false };
     Some(args.and_then(|args| call(args).take_background()))
 }
 
@@ -171,6 +177,7 @@ impl AdminFunction {
             "isolate_tenant" if herds => AdminFunction::IsolateTenant,
             "drain_node" if herds => AdminFunction::DrainNode,
             "rebalance" if herds => AdminFunction::Rebalance,
+            "rebalance_plan" if herds => AdminFunction::RebalancePlan,
             "wait_job" if herds => AdminFunction::WaitJob,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
             "restore_point" if herds => AdminFunction::RestorePoint,
@@ -185,14 +192,6 @@ impl AdminFunction {
             Some(schema) => !matches!(schema, "public" | "herd" | "pg_catalog"),
         };
         if elsewhere { None } else { Some(function) }
-    }
-}
-
-impl AdminFunction {
-    /// Whether routers do it by themselves if asked to: it commits piece by piece, and what is begun again goes on.
-    pub fn has_background(self) -> bool {
-        use AdminFunction::{Cluster, DrainNode, IsolateTenant, MoveShard, Rebalance, SplitShard};
-        matches!(self, MoveShard | SplitShard | IsolateTenant | DrainNode | Rebalance | Cluster)
     }
 }
 
@@ -266,55 +265,7 @@ fn moment(node: &Node) -> Option<Arg> {
     text.strip_prefix("SELECT ").map(|text| Arg::Moment(text.to_string()))
 }
 
-/// By which a call says that it is to be done in the background; only ever by name.
-const BACKGROUND: &str = "background";
-
 impl AdminCall {
-    /// Takes out whether it is to be done in the background: that says of which type the answer is.
-    fn take_background(mut self) -> Result<AdminCall> {
-        let is_it = |(name, _): &mut (Option<String>, Arg)| name.as_deref() == Some(BACKGROUND);
-        if !self.function.has_background() {
-            return Ok(self);
-        }
-        for (_, arg) in self.args.extract_if(.., is_it) {
-            self.background = match &arg {
-                Arg::Text(t) if t == "true" => true,
-                Arg::Text(t) if t == "false" => false,
-                _ => {
-                    let message = format!("{BACKGROUND} of {}() is true or false, written in the call", self.name);
-                    return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
-                }
-            };
-        }
-        Ok(self)
-    }
-
-    /// As a statement, which says the same wherever it is run. Its parameters have their values.
-    pub fn statement(&self) -> String {
-        let value = |arg: &Arg| match arg {
-            Arg::Null | Arg::Param(_) => "NULL".to_string(),
-            Arg::Text(t) => catalog::quote_literal(t),
-            Arg::Moment(sql) => sql.clone(),
-            Arg::List(values) => {
-                let values: Vec<String> = values.iter().map(|v| catalog::quote_literal(v)).collect();
-                format!("ARRAY[{}]::pg_catalog.text[]", values.join(", "))
-            }
-        };
-        let args = self.args.iter().map(|(name, arg)| match name {
-            Some(name) => format!("{} => {}", catalog::quote_ident(name), value(arg)),
-            None => value(arg),
-        });
-        format!("SELECT herd.{}({})", self.name, args.collect::<Vec<_>>().join(", "))
-    }
-
-    /// The job that is waited for.
-    pub fn job(&self) -> Result<i64> {
-        let v = self.named(&["job"])?;
-        let job = self.text(&v[0], "a job's number")?;
-        let wrong = |_| wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{job}\" is not a job's number"));
-        job.parse().map_err(wrong)
-    }
-
     /// Assigns arguments to parameter names, by name or by position.
     fn named(&self, parameters: &[&str]) -> Result<Vec<Option<Arg>>> {
         let mut values = vec![None; parameters.len()];
@@ -476,51 +427,6 @@ impl AdminCall {
     pub fn index(&self) -> Result<String> {
         let v = self.named(&["table_name|table|relation", "index_name|index"])?;
         Ok(unquote(&self.text(&v[1], "an index's name")?))
-    }
-
-    /// What `herd.move_shard` moves, and where: the shard's number, and a node's id or name.
-    pub fn shard_and_node(&self) -> Result<(i32, String)> {
-        let v = self.named(&["table_name|table|relation", "shard", "node"])?;
-        Ok((self.shard(&v[1])?, self.text(&v[2], "a node's id or name")?))
-    }
-
-    /// What `herd.split_shard` splits: the shard's number, the node of its second half, and the values it is split by.
-    pub fn shard_node_and_bound(&self) -> Result<(i32, Option<String>, Vec<String>)> {
-        let v = self.named(&["table_name|table|relation", "shard", "node", "at"])?;
-        let node = v[2].as_ref().map(|_| self.text(&v[2], "a node's id or name")).transpose()?;
-        let at = match &v[3] {
-            None => vec![],
-            Some(Arg::List(values)) => values.clone(),
-            Some(_) => vec![self.text(&v[3], "a value to split at")?],
-        };
-        Ok((self.shard(&v[1])?, node, at))
-    }
-
-    /// The key whose shard `herd.isolate_tenant` makes its own.
-    pub fn key(&self) -> Result<String> {
-        self.text(&self.tenant()?[1], "a value of the distribution key")
-    }
-
-    /// The node on which that shard is to be in the end.
-    pub fn key_node(&self) -> Result<Option<String>> {
-        let node = &self.tenant()?[2];
-        node.as_ref().map(|_| self.text(node, "a node's id or name")).transpose()
-    }
-
-    fn tenant(&self) -> Result<Vec<Option<Arg>>> {
-        self.named(&["table_name|table|relation", "key|tenant_id", "node"])
-    }
-
-    fn shard(&self, value: &Option<Arg>) -> Result<i32> {
-        let shard = self.text(value, "a shard's number")?;
-        let wrong = |_| wrong(sqlstate::INVALID_PARAMETER_VALUE, format!("\"{shard}\" is not a shard's number"));
-        shard.parse().map_err(wrong)
-    }
-
-    /// The node that `herd.drain_node` empties, by its id or name.
-    pub fn node(&self) -> Result<String> {
-        let v = self.named(&["node"])?;
-        self.text(&v[0], "a node's id or name")
     }
 
     /// Of `herd.add_column_copy`: the columns (none: all), and those that it is sorted by.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use catalog::quote_ident;
-use exec::{ExecError, Outcome, Task};
+use exec::{Automatic, ExecError, Outcome, Task};
 use pool::Liveness;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,10 +38,14 @@ const SETTINGS: [(&str, &str); 5] = [
 
 /// Works on jobs for as long as the router lives.
 pub async fn work_on_jobs(router: Arc<Router>) {
-    let mut at_work = JoinSet::new();
+    let (mut at_work, mut automatic) = (JoinSet::new(), Automatic::default());
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {
+                if let Err(error) = automatic.look(&router.herd).await {
+                    tracing::debug!(%error, "it will be looked again whether anything is to be moved or split automatically");
+                }
+            }
             () = router.herd.entered.notified() => {}
             Some(_) = at_work.join_next() => {}
         }
@@ -87,7 +91,9 @@ async fn work_on(router: Arc<Router>, mut task: Task) {
                 },
             }
         }
-        (Ok(_), None) => Outcome::Failed(ErrorFields::error(sqlstate::UNDEFINED_OBJECT, "the role that called it is gone")),
+        (Ok(_), None) => {
+            Outcome::Failed(ErrorFields::error(sqlstate::UNDEFINED_OBJECT, "the role that called it is gone"))
+        }
         (Err(error), _) => Outcome::Failed(error.to_fields()),
     };
     if let Err(error) = task.end(outcome).await {

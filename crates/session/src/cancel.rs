@@ -425,7 +425,7 @@ mod tests {
     #[tokio::test]
     async fn a_statement_that_goes_on_elsewhere_is_cancelled_there_too() {
         let registry = Arc::new(CancelRegistry::default());
-        let registration = registry.register(PROTOCOL_3_2);
+        let registration = registry.register(PROTOCOL_3_2, None);
         let handle = &registration.handle;
         let looked = |n: u32| (0..n).filter(|_| handle.session.state.lock().left_looks.is_due()).count();
         handle.begin();

@@ -155,6 +155,10 @@ impl Session {
             self.finish_implicit(job.is_err()).await?;
             return Ok(self.work().answer_bigint(&call, described, job?, format));
         }
+        if call.function == AdminFunction::RebalancePlan {
+            let formats = |at| bound.map_or(0, |b| b.result_format(at));
+            return self.work().show_plan(&call, described, formats).await;
+        }
         if call.function == AdminFunction::WaitJob {
             let said = self.work().wait_for_job(&call).await?;
             return Ok(self.work().answer_text(&call, described, &said));

@@ -90,8 +90,8 @@ async fn a_cancel_request_is_recognised_before_any_login() {
 async fn the_right_secret_cancels_on_every_node_and_others_do_not() {
     let (mut one, mut other) = (Node::start().await, Node::start().await);
     let registry = registry();
-    let place = registry.register(V3_0);
-    let stranger = registry.register(V3_2);
+    let place = registry.register(V3_0, None);
+    let stranger = registry.register(V3_2, None);
     place.handle.add_running(one.key(11));
     place.handle.add_running(other.key(22));
 
@@ -123,7 +123,7 @@ async fn the_right_secret_cancels_on_every_node_and_others_do_not() {
 async fn connections_are_kept_until_a_cancel_has_arrived() {
     let mut node = Node::start().await;
     let registry = registry();
-    let place = registry.register(V3_0);
+    let place = registry.register(V3_0, None);
     place.handle.add_running(node.key(11));
     let cancelling = cancel(&registry, place.pid, &place.secret);
     let (_, unanswered) = node.request().await;
@@ -143,7 +143,7 @@ async fn connections_are_kept_until_a_cancel_has_arrived() {
 async fn a_cancel_after_the_statement_reaches_nobody() {
     let mut node = Node::start().await;
     let registry = registry();
-    let place = registry.register(V3_0);
+    let place = registry.register(V3_0, None);
     place.handle.begin();
     place.handle.add_running(node.key(11));
     assert_eq!(place.handle.finish().await, Settled::Clean);
@@ -158,7 +158,7 @@ async fn a_cancel_after_the_statement_reaches_nobody() {
 #[tokio::test]
 async fn a_statement_that_waits_in_the_router_hears_of_it() {
     let registry = registry();
-    let place = registry.register(V3_0);
+    let place = registry.register(V3_0, None);
     place.handle.begin();
     let handle = place.handle.clone();
     let waiting = tokio::spawn(async move { handle.cancelled().await });
@@ -176,7 +176,7 @@ async fn what_may_still_be_on_its_way_makes_connections_doubtful() {
     // A node that does not answer in time.
     let mut node = Node::start().await;
     let registry = Arc::new(CancelRegistry::new(MOMENT));
-    let place = registry.register(V3_0);
+    let place = registry.register(V3_0, None);
     place.handle.add_running(node.key(11));
     let cancelling = cancel(&registry, place.pid, &place.secret);
     let (_, _unanswered) = node.request().await;
@@ -186,7 +186,7 @@ async fn what_may_still_be_on_its_way_makes_connections_doubtful() {
 
     // Somebody who stops cancelling halfway.
     let registry = self::registry();
-    let place = registry.register(V3_0);
+    let place = registry.register(V3_0, None);
     place.handle.add_running(node.key(12));
     let cancelling = cancel(&registry, place.pid, &place.secret);
     let (_, _unanswered) = node.request().await;
@@ -197,7 +197,7 @@ async fn what_may_still_be_on_its_way_makes_connections_doubtful() {
 #[tokio::test]
 async fn places_are_distinct_and_given_up() {
     let registry = registry();
-    let places: Vec<_> = (0..1000).map(|i| registry.register(if i % 2 == 0 { V3_0 } else { V3_2 })).collect();
+    let places: Vec<_> = (0..1000).map(|i| registry.register(if i % 2 == 0 { V3_0 } else { V3_2 }, None)).collect();
     assert_eq!(registry.len(), 1000);
     assert!(places.iter().all(|p| p.pid > 0));
     assert!(places.chunks(2).all(|p| (p[0].secret.len(), p[1].secret.len()) == (4, 32)));

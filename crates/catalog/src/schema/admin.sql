@@ -88,3 +88,41 @@ COMMENT ON FUNCTION herd.add_column_copy(regclass, text[], text[])
 CREATE OR REPLACE FUNCTION herd.drop_column_copy(table_name regclass) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drop_column_copy') $$;
 COMMENT ON FUNCTION herd.drop_column_copy(regclass) IS 'has the stores beside the nodes forget the columnar copy of a table (through a router)';
+
+-- The same as jobs in the background: they answer with the job's number at once.
+CREATE OR REPLACE FUNCTION herd.move_shard(table_name regclass, shard integer, node text, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.move_shard'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.move_shard(regclass, integer, text, boolean) IS 'moves a shard, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.split_shard(table_name regclass, shard integer, node text, at text[], background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.split_shard'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.split_shard(regclass, integer, text, text[], boolean) IS 'splits a shard, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.isolate_tenant(table_name regclass, key text, node text, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.isolate_tenant'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.isolate_tenant(regclass, text, text, boolean) IS 'splits the shard of a key until it holds that key alone, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.drain_node(node text, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drain_node'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.drain_node(text, boolean) IS 'moves all shards of a node to other nodes, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.rebalance(by text, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.rebalance(text, boolean) IS 'moves shards until nodes have as much of what is named, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.cluster(table_name regclass, index_name text, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.cluster'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.cluster(regclass, text, boolean) IS 'rewrites the shards of a table in the order of an index, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.rebalance(by text) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.rebalance(text) IS 'moves shards until nodes have as many shards, bytes (size), rows, or as much to do (load) (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.rebalance_plan(by text DEFAULT 'shards')
+RETURNS TABLE (table_name text, shard integer, from_node text, to_node text, bytes bigint, rows bigint)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance_plan'); SELECT NULL::text, NULL::integer, NULL::text, NULL::text, NULL::bigint, NULL::bigint $$;
+COMMENT ON FUNCTION herd.rebalance_plan(text) IS 'what herd.rebalance would move, in its order (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.wait_job(job bigint) RETURNS text
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.wait_job'); SELECT NULL::text $$;
+COMMENT ON FUNCTION herd.wait_job(bigint) IS 'waits until a job has ended: what it has answered, or its error (through a router)';

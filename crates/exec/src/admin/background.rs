@@ -42,8 +42,16 @@ impl<C: Client> Work<'_, C> {
         self.may_begin_job(&call).await?;
         let about = match call.function {
             AdminFunction::DrainNode | AdminFunction::Rebalance => {
-                super::move_shard::next_move(&call, &self.epoch.snapshot)?;
-                call.node().unwrap_or_default()
+                // By what, or which node.
+                match call.function {
+                    AdminFunction::DrainNode => {
+                        self.node_called(&call.node()?)?;
+                    }
+                    _ => {
+                        call.by()?;
+                    }
+                }
+                if call.function == AdminFunction::DrainNode { call.node()? } else { String::new() }
             }
             _ => {
                 self.may_be_asked_of(&call, search_path)?;
@@ -152,7 +160,9 @@ impl Task {
             herd.router
         );
         let rows = desk.simple(&take).await?;
-        let Some([Some(id), Some(call), Some(tries), caller]) = rows.first().map(|row| &row[..]) else { return Ok(None) };
+        let Some([Some(id), Some(call), Some(tries), caller]) = rows.first().map(|row| &row[..]) else {
+            return Ok(None);
+        };
         let (id, tries) = (id.parse(), tries.parse());
         let (Ok(id), Ok(tries)) = (id, tries) else { return Err(ExecError::internal("home told of no job")) };
         Ok(Some(Task { id, call: call.clone(), caller: caller.clone(), tries, desk }))
@@ -200,11 +210,16 @@ impl Task {
                 format!("not_before = clock_timestamp() + interval '{LATER}', step = 'wait', tries = tries - 1")
             }
             Outcome::Done(result) => {
-                format!("state = 'done', step = 'done', result = {}, error = NULL, sqlstate = NULL, ended_at = clock_timestamp()", quote_literal(&result))
+                format!(
+                    "state = 'done', step = 'done', result = {}, error = NULL, sqlstate = NULL, ended_at = clock_timestamp()",
+                    quote_literal(&result)
+                )
             }
             Outcome::Cancelled => {
                 let code = sqlstate::QUERY_CANCELED;
-                format!("state = 'cancelled', error = 'it was cancelled by herd.cancel_job()', sqlstate = '{code}', ended_at = clock_timestamp()")
+                format!(
+                    "state = 'cancelled', error = 'it was cancelled by herd.cancel_job()', sqlstate = '{code}', ended_at = clock_timestamp()"
+                )
             }
             Outcome::Failed(fields) => {
                 let code = fields.code();

@@ -19,11 +19,13 @@ mod plan;
 mod split;
 mod stream;
 mod switch;
+mod weights;
 
-pub use goal::next_move;
+pub use goal::{Goal, Unit, next as goal_next};
 pub use isolate::Isolation;
 pub use job::undo_orphans;
 pub use split::Split;
+pub use weights::{Measures, Next, measured, move_call, plan_columns, units};
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -38,6 +40,7 @@ use self::plan::{Move, Piece, group_of};
 use self::stream::{Counters, Stream};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::router::unfinished::wait_for_changes;
 use crate::work::Work;
 
 /// A shard as a call names it.
@@ -78,6 +81,8 @@ impl<C: Client> Work<'_, C> {
             return Err(error.hint("It is long, and commits by itself."));
         }
         self.may_change_kinds().await?;
+        // What a change has named anew is looked for by that name.
+        wait_for_changes(self.herd, &self.epoch.snapshot).await;
         Ok(())
     }
 
@@ -169,7 +174,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// By its name or id.
-    fn node_called(&self, name: &str) -> Result<NodeId> {
+    pub(super) fn node_called(&self, name: &str) -> Result<NodeId> {
         let node = self.epoch.snapshot.nodes.iter().find(|n| n.name == name || n.id.to_string() == name);
         node.map(|n| n.id).ok_or_else(|| {
             ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("node \"{name}\" is not part of the herd"))

@@ -1,6 +1,8 @@
 //! `herd.drain_node` and `herd.rebalance`: one move of a shard after another, each committed by itself, until nothing is left to move; and
 //! `herd.split_shard`, behind which a half may be moved, and `herd.isolate_tenant`, which is several splits. Which comes next, and how a shard is moved, is not known here.
 
+use std::collections::HashSet;
+
 use exec::{ExecError, Forwarded};
 use plan::admin::{AdminCall, AdminFunction, Arg};
 use wire::sqlstate;
@@ -16,15 +18,18 @@ impl Session {
             return Err(error.hint("Each shard is moved in a transaction of its own."));
         }
         self.work().may_change_kinds().await?;
-        let mut done: i32 = 0;
+        let (mut done, mut moved) = (0i32, HashSet::new());
         loop {
-            let moved = match exec::next_move(&call, &self.epoch.snapshot) {
+            let next = match self.work().next_move(&call, &moved).await {
                 Ok(None) => break,
-                Ok(Some(next)) => Box::pin(self.one_move(&next)).await,
+                Ok(Some(next)) => Box::pin(self.one_move(&next.call)).await.map(|()| next.unit),
                 Err(e) => Err(e),
             };
-            match moved {
-                Ok(()) => done += 1,
+            match next {
+                Ok(unit) => {
+                    done += 1;
+                    moved.insert(unit);
+                }
                 Err(e) if done == 0 => return Err(e),
                 Err(e) => {
                     let fields = e.to_fields().detail(format!("{done} shards were moved before."));

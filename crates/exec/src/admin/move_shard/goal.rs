@@ -1,107 +1,153 @@
-//! Which shard is moved next where several are to be: until a node has none, or all have as many. By the catalog alone; it does not know
-//! how a shard is moved.
+//! Which shard is moved next where several are to be: until a node has none, all have as many, or all weigh as much. By what is given alone; it
+//! does not know how a shard is moved, nor what is weighed (`weights.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use catalog::{Colocation, NodeId, Snapshot};
-use plan::admin::{AdminCall, AdminFunction, Arg};
-use wire::sqlstate;
+use catalog::NodeId;
 
-use super::plan::group_of;
-use crate::error::{ExecError, Result};
+/// Nodes need not weigh the same: so much of what one has in the middle may be between two.
+const LIKE: f64 = 0.1;
+
+/// What is moved together: a shard of every table of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    pub group: i32,
+    pub shard: i32,
+    pub node: NodeId,
+    pub weight: f64,
+}
 
 /// What a series of moves is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Goal {
+pub enum Goal {
     /// A node without shards.
     Empty(NodeId),
     /// Of each group as many on every node, or one more.
     Even,
+    /// All nodes weigh much the same.
+    Weight,
 }
 
-/// The next call of `herd.move_shard` for what was asked for; nothing: it is reached.
-pub fn next_move(asked: &AdminCall, snapshot: &Snapshot) -> Result<Option<AdminCall>> {
-    let goal = match asked.function {
-        AdminFunction::DrainNode => {
-            let name = asked.node()?;
-            let node = snapshot.nodes.iter().find(|n| n.name == name || n.id.to_string() == name);
-            let unknown = || {
-                ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("node \"{name}\" is not part of the herd"))
-                    .hint("herd.nodes shows them.")
-            };
-            Goal::Empty(node.ok_or_else(unknown)?.id)
-        }
-        _ => Goal::Even,
-    };
-    let nodes: Vec<NodeId> = snapshot.nodes.iter().map(|n| n.id).collect();
-    if let Goal::Empty(node) = goal
-        && nodes == [node]
-    {
-        return Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, "the herd has no other node"));
+/// The next to move, by its place among `units`, and where to; nothing: it is reached, as far as that is possible. `moved`: those of which
+/// that was done, by group and shard, which stay where they are.
+pub fn next(units: &[Unit], nodes: &[NodeId], goal: Goal, moved: &HashSet<(i32, i32)>) -> Option<(usize, NodeId)> {
+    if goal == Goal::Weight {
+        return by_weight(units, nodes, moved);
     }
-    let mut groups: Vec<_> = snapshot.groups.values().collect();
-    groups.sort_by_key(|g| g.id);
-    for group in groups {
-        let Some((shard, to)) = next_of(group, &nodes, goal) else { continue };
-        let Some(table) = group_of(snapshot, group.id).into_iter().next() else { continue };
-        let args = [catalog::qualified(&table.schema, &table.name), shard.to_string(), to.to_string()];
-        return Ok(Some(AdminCall {
-            function: AdminFunction::MoveShard,
-            name: "move_shard".into(),
-            column: "move_shard".into(),
-            args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
-            background: false,
-        }));
-    }
-    Ok(None)
+    let groups: BTreeMap<i32, ()> = units.iter().map(|u| (u.group, ())).collect();
+    groups.keys().find_map(|group| by_number(units, *group, nodes, goal))
 }
 
-/// A shard of a group and its next node, which has the fewest of it.
-fn next_of(group: &Colocation, nodes: &[NodeId], goal: Goal) -> Option<(i32, NodeId)> {
+/// Of one group: to the node that has the fewest of it.
+fn by_number(units: &[Unit], group: i32, nodes: &[NodeId], goal: Goal) -> Option<(usize, NodeId)> {
     let mut counts: BTreeMap<NodeId, usize> = nodes.iter().map(|n| (*n, 0)).collect();
-    for shard in &group.shards {
-        *counts.entry(shard.node).or_default() += 1;
+    for unit in units.iter().filter(|u| u.group == group) {
+        *counts.entry(unit.node).or_default() += 1;
     }
     let from = match goal {
         Goal::Empty(node) => node,
-        Goal::Even => *counts.iter().max_by_key(|(node, count)| (**count, -**node))?.0,
+        _ => *counts.iter().max_by_key(|(node, count)| (**count, -**node))?.0,
     };
     let (to, fewest) = counts.iter().filter(|(node, _)| **node != from).min_by_key(|(_, count)| **count)?;
     if goal == Goal::Even && counts[&from] <= fewest + 1 {
         return None;
     }
-    let shard = group.shards.iter().find(|s| s.node == from)?;
-    Some((shard.number, *to))
+    Some((units.iter().position(|u| u.group == group && u.node == from)?, *to))
+}
+
+/// From the heaviest node that has something to give to the lightest: what makes the two most alike.
+fn by_weight(units: &[Unit], nodes: &[NodeId], moved: &HashSet<(i32, i32)>) -> Option<(usize, NodeId)> {
+    let weight = |node: NodeId| units.iter().filter(|u| u.node == node).map(|u| u.weight).sum::<f64>();
+    let mut loads: Vec<(f64, NodeId)> = nodes.iter().map(|n| (weight(*n), *n)).collect();
+    loads.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+    let (least, to) = *loads.first()?;
+    let middle = loads.iter().map(|(load, _)| load).sum::<f64>() / loads.len() as f64;
+    loads.iter().rev().find_map(|(load, from)| {
+        let apart = load - least;
+        if apart <= LIKE * middle {
+            return None;
+        }
+        let off = |u: &Unit| (u.weight - apart / 2.0).abs();
+        let may =
+            |u: &Unit| u.node == *from && u.weight > 0.0 && u.weight < apart && !moved.contains(&(u.group, u.shard));
+        let fit = (0..units.len()).filter(|at| may(&units[*at]));
+        Some((fit.min_by(|a, b| off(&units[*a]).total_cmp(&off(&units[*b])))?, to))
+    })
+}
+
+/// All of them, one after another.
+pub fn all(mut units: Vec<Unit>, nodes: &[NodeId], goal: Goal) -> Vec<(Unit, NodeId)> {
+    let (mut moves, mut moved) = (Vec::new(), HashSet::new());
+    while let Some((at, to)) = next(&units, nodes, goal, &moved) {
+        let unit = &mut units[at];
+        moves.push((unit.clone(), to));
+        moved.insert((unit.group, unit.shard));
+        unit.node = to;
+    }
+    moves
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catalog::Shard;
-    use key::{Bound, PartitionStrategy};
+    use proptest::prelude::*;
 
-    fn group(on: &[NodeId]) -> Colocation {
-        let bound = || Bound::Hash { modulus: 8, remainder: 0 };
-        let shards = (0..).zip(on).map(|(number, node)| Shard { number, node: *node, bound: bound() }).collect();
-        Colocation { id: 1, strategy: PartitionStrategy::Hash, key_types: vec![23], shards }
+    fn units(on: &[NodeId]) -> Vec<Unit> {
+        (0..).zip(on).map(|(shard, node)| Unit { group: 1, shard, node: *node, weight: 1.0 }).collect()
     }
 
-    fn moves(on: &[NodeId], nodes: &[NodeId], goal: Goal) -> Vec<NodeId> {
-        let mut on = on.to_vec();
-        for _ in 0..100 {
-            let Some((shard, to)) = next_of(&group(&on), nodes, goal) else { return on };
-            on[shard as usize] = to;
+    fn after(mut units: Vec<Unit>, nodes: &[NodeId], goal: Goal) -> Vec<NodeId> {
+        for (unit, to) in all(units.clone(), nodes, goal) {
+            let at = units.iter().position(|u| u.shard == unit.shard).expect("one of them");
+            units[at].node = to;
         }
-        panic!("it does not end: {on:?}");
+        units.into_iter().map(|u| u.node).collect()
     }
 
     #[test]
     fn a_series_comes_to_its_end() {
         let count = |on: &[NodeId]| [1, 2, 3].map(|n| on.iter().filter(|o| **o == n).count());
-        assert_eq!(count(&moves(&[1, 2, 1, 2, 1, 2], &[1, 2, 3], Goal::Even)), [2, 2, 2]);
-        assert_eq!(count(&moves(&[1, 1, 1, 1, 1, 1, 1], &[1, 2, 3], Goal::Even)), [3, 2, 2]);
-        assert_eq!(moves(&[1, 2, 1], &[1, 2], Goal::Even), [1, 2, 1]);
-        assert_eq!(count(&moves(&[1, 2, 3, 1, 2, 3, 3], &[1, 2, 3], Goal::Empty(3))), [4, 3, 0]);
-        assert_eq!(moves(&[1, 2], &[1, 2, 3], Goal::Empty(3)), [1, 2]);
+        assert_eq!(count(&after(units(&[1, 2, 1, 2, 1, 2]), &[1, 2, 3], Goal::Even)), [2, 2, 2]);
+        assert_eq!(count(&after(units(&[1, 1, 1, 1, 1, 1, 1]), &[1, 2, 3], Goal::Even)), [3, 2, 2]);
+        assert_eq!(after(units(&[1, 2, 1]), &[1, 2], Goal::Even), [1, 2, 1]);
+        assert_eq!(count(&after(units(&[1, 2, 3, 1, 2, 3, 3]), &[1, 2, 3], Goal::Empty(3))), [4, 3, 0]);
+        assert_eq!(after(units(&[1, 2]), &[1, 2, 3], Goal::Empty(3)), [1, 2]);
+        assert_eq!(count(&after(units(&[1, 1, 1, 1, 1, 1]), &[1, 2, 3], Goal::Weight)), [2, 2, 2]);
+    }
+
+    #[test]
+    fn weight_is_what_counts() {
+        let mut units = units(&[1, 1, 1, 2, 2, 2]);
+        // As many each, but all that is large is on the first.
+        for (unit, weight) in units.iter_mut().zip([50.0, 30.0, 20.0, 1.0, 1.0, 1.0]) {
+            unit.weight = weight;
+        }
+        assert_eq!(all(units.clone(), &[1, 2], Goal::Even), []);
+        assert_eq!(after(units.clone(), &[1, 2], Goal::Weight), [2, 1, 1, 2, 2, 2]);
+        // One that is heavier than all others together has a node for itself.
+        units[0].weight = 500.0;
+        assert_eq!(after(units, &[1, 2], Goal::Weight), [2, 1, 1, 1, 1, 1]);
+    }
+
+    proptest! {
+        /// Each shard moves once at most, the heaviest node gets no heavier, and behind it no single move that is left would help much.
+        #[test]
+        fn moves_help(weights in prop::collection::vec((0.0..1000.0f64, 1..5i32), 0..40)) {
+            let nodes = [1, 2, 3, 4];
+            let units: Vec<Unit> = (0..).zip(&weights).map(|(shard, (weight, node))| Unit { group: shard % 3, shard, node: *node, weight: *weight }).collect();
+            let load = |units: &[Unit], node| units.iter().filter(|u| u.node == node).map(|u| u.weight).sum::<f64>();
+            let most = |units: &[Unit]| nodes.iter().map(|n| load(units, *n)).fold(0.0, f64::max);
+            let moves = all(units.clone(), &nodes, Goal::Weight);
+            let mut now = units.clone();
+            for (unit, to) in &moves {
+                let at = now.iter().position(|u| u.shard == unit.shard).expect("one of them");
+                prop_assert_eq!(now[at].node, unit.node);
+                let before = most(&now);
+                now[at].node = *to;
+                prop_assert!(most(&now) <= before + 1e-6);
+            }
+            let moved: HashSet<i32> = moves.iter().map(|(u, _)| u.shard).collect();
+            prop_assert_eq!(moved.len(), moves.len());
+        }
     }
 }

@@ -135,9 +135,21 @@ impl Job {
     }
 }
 
+/// The split that was made in the course of another job: the group, and the number of the second half.
+pub async fn split_of(herd: &Herd, parent: i64) -> Result<Option<(i32, i32)>> {
+    let done = format!(
+        "SELECT colocation, arguments ->> 'half' FROM herd.job WHERE parent = {parent} AND kind = 'split' AND state = 'done' ORDER BY id LIMIT 1"
+    );
+    let rows = herd.own.rows(&herd.config.home, &done).await?;
+    let number = |at: usize| rows.first().and_then(|row| row.get(at)?.as_deref()?.parse().ok());
+    Ok(number(0).zip(number(1)))
+}
+
 /// Undoes the jobs that no router works on any more. `home`: the router's own connection.
 pub async fn undo_orphans(home: &mut Conn, herd: &Herd) -> Result<()> {
-    let orphans = home.simple("SELECT id FROM herd.job j WHERE state = 'running' AND call IS NULL AND NOT herd.has_owner(j.*)").await?;
+    let orphans = home
+        .simple("SELECT id FROM herd.job j WHERE state = 'running' AND call IS NULL AND NOT herd.has_owner(j.*)")
+        .await?;
     let snapshot = herd.epoch.load().snapshot.clone();
     for row in orphans {
         let Some(id) = row.first().and_then(|id| id.as_deref()?.parse().ok()) else { continue };

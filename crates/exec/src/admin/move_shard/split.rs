@@ -46,12 +46,7 @@ impl<C: Client> Work<'_, C> {
         let Some(job) = self.client.job() else { return Ok(None) };
         let (_, node, _) = call.shard_node_and_bound()?;
         let node = node.map(|name| self.node_called(&name)).transpose()?;
-        let done = format!(
-            "SELECT arguments ->> 'half', colocation FROM herd.job WHERE parent = {job} AND kind = 'split' AND state = 'done' ORDER BY id LIMIT 1"
-        );
-        let rows = self.herd.own.rows(&self.herd.config.home, &done).await?;
-        let Some([Some(half), Some(group)]) = rows.first().map(|row| &row[..]) else { return Ok(None) };
-        let (Ok(number), Ok(group)) = (half.parse(), group.parse::<i32>()) else { return Ok(None) };
+        let Some((group, number)) = super::job::split_of(self.herd, job).await? else { return Ok(None) };
         let shards = self.epoch.snapshot.groups.get(&group).map(|g| &g.shards[..]).unwrap_or_default();
         let now = shards.iter().find(|s| s.number == number).map(|s| s.node);
         Ok(Some(Split { number, moves: node.is_some() && node != now }))

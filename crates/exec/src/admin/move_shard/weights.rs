@@ -1,0 +1,206 @@
+//! What shards weigh: all of them alike, or by their bytes, rows, or what is done with them, as their nodes say. What is made of it is
+//! `goal.rs`'s.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use ::plan::admin::{AdminCall, AdminFunction, Arg, By};
+use catalog::{NodeId, Snapshot};
+use futures_util::future::try_join_all;
+use wire::backend::Field;
+use wire::{sqlstate, type_oid};
+
+use super::goal::{self, Goal, Unit};
+use super::plan::group_of;
+use crate::client::{Answer, Client};
+use crate::error::{ExecError, Result};
+use crate::route::Forwarded;
+use crate::router::herd::Herd;
+use crate::work::Work;
+
+/// How long it is looked what is done with shards, where that is what they weigh. Servers tell it with up to a second's delay.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// Of each shard on its node: its bytes with indexes and TOAST, rows, and rows that were read and written so far.
+const OF_SHARDS: &str = "SELECT c.relname, pg_total_relation_size(c.oid), greatest(c.reltuples, s.n_live_tup, 0)::bigint, \
+           coalesce(s.seq_tup_read, 0) + coalesce(s.idx_scan, 0) + coalesce(s.idx_tup_fetch, 0) + coalesce(s.n_tup_ins, 0) \
+           + coalesce(s.n_tup_upd, 0) + coalesce(s.n_tup_del, 0) \
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid \
+     WHERE n.nspname = 'herd_shards' AND c.relkind = 'r'";
+
+/// What is known of a shard, with those colocated with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    pub bytes: u64,
+    pub rows: u64,
+    /// Since its node began to count.
+    pub used: u64,
+}
+
+/// By group and shard.
+pub type Measures = HashMap<(i32, i32), Measured>;
+
+/// What all nodes say now.
+pub async fn measured(herd: &Herd, snapshot: &Snapshot) -> Result<Measures> {
+    let mut of: HashMap<(NodeId, String), (i32, i32)> = HashMap::new();
+    for d in snapshot.relations.values().filter_map(|r| r.distribution()).filter(|d| !d.is_partitioned()) {
+        for s in &d.group.shards {
+            of.insert((s.node, format!("{}_{}", d.prefix, s.number)), (d.group.id, s.number));
+        }
+    }
+    let ask = |node: NodeId| async move {
+        let rows = herd.own.rows(&herd.target(snapshot, node)?, OF_SHARDS).await?;
+        Ok::<_, ExecError>((node, rows))
+    };
+    let mut measures = Measures::new();
+    for (node, rows) in try_join_all(snapshot.nodes.iter().map(|n| ask(n.id))).await? {
+        for row in rows {
+            let number = |at: usize| row.get(at).and_then(|v| v.as_deref()?.parse::<u64>().ok()).unwrap_or(0);
+            let Some(Some(name)) = row.first().cloned() else { continue };
+            let Some(unit) = of.get(&(node, name)) else { continue };
+            let m = measures.entry(*unit).or_default();
+            (m.bytes, m.rows, m.used) = (m.bytes + number(1), m.rows + number(2), m.used + number(3));
+        }
+    }
+    Ok(measures)
+}
+
+/// The shards of all tables, each with what it weighs. `before`: measured a while ago.
+pub fn units(snapshot: &Snapshot, by: By, now: &Measures, before: &Measures) -> Vec<Unit> {
+    let mut groups: Vec<_> = snapshot.groups.values().collect();
+    groups.sort_by_key(|g| g.id);
+    let of = |group: i32, shard: i32| {
+        let m = now.get(&(group, shard)).copied().unwrap_or_default();
+        match by {
+            By::Shards => 1.0,
+            By::Size => m.bytes as f64,
+            By::Rows => m.rows as f64,
+            By::Load => {
+                // Whose node has begun to count anew is not known.
+                let was = before.get(&(group, shard)).map_or(m.used, |b| b.used);
+                m.used.saturating_sub(was) as f64
+            }
+        }
+    };
+    let units = groups.into_iter().flat_map(|g| {
+        g.shards.iter().map(move |s| Unit { group: g.id, shard: s.number, node: s.node, weight: of(g.id, s.number) })
+    });
+    // Groups whose tables are all gone have nothing to move.
+    let alive: HashSet<i32> = snapshot.relations.values().filter_map(|r| Some(r.distribution()?.group.id)).collect();
+    units.filter(|u| alive.contains(&u.group)).collect()
+}
+
+/// The call that moves a shard with those colocated with it.
+pub fn move_call(snapshot: &Snapshot, unit: &Unit, to: NodeId) -> Option<AdminCall> {
+    let table = group_of(snapshot, unit.group).into_iter().next()?;
+    let args = [catalog::qualified(&table.schema, &table.name), unit.shard.to_string(), to.to_string()];
+    Some(AdminCall {
+        function: AdminFunction::MoveShard,
+        name: "move_shard".into(),
+        column: "move_shard".into(),
+        args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
+        background: false,
+    })
+}
+
+/// A move of a series.
+pub struct Next {
+    pub call: AdminCall,
+    /// Group and shard.
+    pub unit: (i32, i32),
+}
+
+impl<C: Client> Work<'_, C> {
+    /// The next move for what was asked for; nothing: it is reached. `moved`: what the series has moved.
+    pub async fn next_move(&mut self, asked: &AdminCall, moved: &HashSet<(i32, i32)>) -> Result<Option<Next>> {
+        let (goal, units) = self.goal_of(asked).await?;
+        let snapshot = self.epoch.snapshot.clone();
+        let nodes: Vec<NodeId> = snapshot.nodes.iter().map(|n| n.id).collect();
+        let Some((at, to)) = goal::next(&units, &nodes, goal, moved) else { return Ok(None) };
+        let unit = &units[at];
+        Ok(move_call(&snapshot, unit, to).map(|call| Next { call, unit: (unit.group, unit.shard) }))
+    }
+
+    /// Answers with what a rebalance would move, in its order.
+    pub async fn show_plan(
+        &mut self,
+        asked: &AdminCall,
+        described: bool,
+        format: impl Fn(usize) -> i16,
+    ) -> Result<Forwarded> {
+        self.may_change_herd().await?;
+        let (goal, units) = self.goal_of(asked).await?;
+        let snapshot = self.epoch.snapshot.clone();
+        let nodes: Vec<NodeId> = snapshot.nodes.iter().map(|n| n.id).collect();
+        let measures = measured(self.herd, &snapshot).await?;
+        if described {
+            self.client.tell(Answer::Columns(&plan_columns()));
+        }
+        let name = |id: NodeId| snapshot.node(id).map_or_else(String::new, |n| n.name.clone());
+        let mut count = 0;
+        for (unit, to) in goal::all(units, &nodes, goal) {
+            let Some(table) = group_of(&snapshot, unit.group).into_iter().next() else { continue };
+            let m = measures.get(&(unit.group, unit.shard)).copied().unwrap_or_default();
+            let number = |at: usize, n: i64, len: usize| match format(at) {
+                0 => n.to_string().into_bytes(),
+                _ => n.to_be_bytes()[8 - len..].to_vec(),
+            };
+            let row = [
+                catalog::qualified(&table.schema, &table.name).into_bytes(),
+                number(1, unit.shard.into(), 4),
+                name(unit.node).into_bytes(),
+                name(to).into_bytes(),
+                number(4, m.bytes as i64, 8),
+                number(5, m.rows as i64, 8),
+            ];
+            let row = row.each_ref().map(|v| Some(&v[..]));
+            self.client.tell(Answer::Row(&row));
+            count += 1;
+        }
+        Ok(Forwarded { tag: format!("SELECT {count}"), ..Default::default() })
+    }
+
+    async fn goal_of(&mut self, asked: &AdminCall) -> Result<(Goal, Vec<Unit>)> {
+        let snapshot = self.epoch.snapshot.clone();
+        let none = Measures::new();
+        if asked.function == AdminFunction::DrainNode {
+            let node = self.node_called(&asked.node()?)?;
+            if snapshot.nodes.iter().all(|n| n.id == node) {
+                return Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, "the herd has no other node"));
+            }
+            return Ok((Goal::Empty(node), units(&snapshot, By::Shards, &none, &none)));
+        }
+        let by = asked.by()?;
+        if by == By::Shards {
+            return Ok((Goal::Even, units(&snapshot, by, &none, &none)));
+        }
+        let before = measured(self.herd, &snapshot).await?;
+        let now = match by {
+            By::Load => {
+                self.client.waits();
+                tokio::select! {
+                    biased;
+                    () = self.client.cancelled() => return Err(ExecError::cancelled()),
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+                measured(self.herd, &snapshot).await?
+            }
+            _ => before.clone(),
+        };
+        Ok((Goal::Weight, units(&snapshot, by, &now, &before)))
+    }
+}
+
+/// Of `herd.rebalance_plan()`.
+pub fn plan_columns() -> Vec<Field> {
+    let (text, int4, int8) = ((type_oid::TEXT, -1), (type_oid::INT4, 4), (type_oid::INT8, 8));
+    let columns = [
+        ("table_name", text),
+        ("shard", int4),
+        ("from_node", text),
+        ("to_node", text),
+        ("bytes", int8),
+        ("rows", int8),
+    ];
+    columns.map(|(name, (oid, len))| Field::new(name, oid, len)).to_vec()
+}
