@@ -12,6 +12,7 @@
 //! All of it is plain blocking code. It knows servers and files, and nothing of SQL, tables or shards.
 
 mod account;
+mod background;
 mod binaries;
 mod down;
 mod error;

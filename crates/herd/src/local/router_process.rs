@@ -3,19 +3,17 @@
 //! It does not know what a router does; `router.rs` does, in the process started here.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::error::{Error, Result};
-use super::files::{Files, open_log, tail, write_whole};
+use super::files::{Files, tail, write_whole};
 use super::probe::{Answer, probe};
-use super::process;
 use super::state::{METRICS_OFFSET, State};
-use super::stores;
+use super::{background, process, stores};
 use crate::config::Config;
 
 /// How long a router may take to make the catalog and listen.
@@ -113,13 +111,9 @@ pub fn read_config(files: &Files, state: &State) -> Result<Config> {
 pub fn start(files: &Files, state: &State) -> Result<u32> {
     let executable = std::env::current_exe().map_err(Error::io("find", PathBuf::from("this program")))?;
     let path = files.router_log();
-    let open = || open_log(&path);
     let mut command = Command::new(&executable);
-    command.arg("router").arg("--config").arg(files.config());
-    command.stdin(Stdio::null()).stdout(open()?).stderr(open()?).current_dir(files.dir());
-    // A group of its own: Ctrl-C at the terminal does not reach it.
-    command.process_group(0);
-    let mut child = command.spawn().map_err(|source| Error::Spawn { program: executable.clone(), source })?;
+    command.arg("router").arg("--config").arg(files.config()).current_dir(files.dir());
+    let mut child = background::start(command, &path)?;
     write_whole(&files.router_pid(), &format!("{}\n", child.id()))?;
 
     let failed = |reason: String| Error::RouterStart { reason, tail: tail(&path, 12), log: path.clone() };
