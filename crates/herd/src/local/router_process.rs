@@ -13,7 +13,7 @@ use super::error::{Error, Result};
 use super::files::{Files, tail, write_whole};
 use super::probe::{Answer, probe};
 use super::state::{METRICS_OFFSET, State};
-use super::{background, process, stores};
+use super::{background, ha, process, stores};
 use crate::config::Config;
 
 /// How long a router may take to make the catalog and listen.
@@ -53,7 +53,10 @@ pub fn is_hung(port: u16) -> bool {
 
 /// Writes the `herd.toml` of a new herd.
 pub fn write_config(files: &Files, state: &State) -> Result<()> {
-    let address = |number| format!("\"host=127.0.0.1 port={} dbname=postgres user=postgres\"", state.node_port(number));
+    let address = |number| match state.ha {
+        true => ha::address(state, number),
+        false => format!("\"host=127.0.0.1 port={} dbname=postgres user=postgres\"", state.node_port(number)),
+    };
     let further: Vec<String> = state.numbers().skip(1).map(address).collect();
     let metrics = match metrics_port(state) {
         Some(port) => format!("metrics = \"127.0.0.1:{port}\""),
@@ -157,18 +160,9 @@ pub fn stop(files: &Files, pid: u32) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     fn state() -> State {
-        State {
-            pgherd: String::new(),
-            nodes: 3,
-            port: 6500,
-            shards: 16,
-            made: false,
-            settings: BTreeMap::new(),
-            columns: false,
-        }
+        State { nodes: 3, port: 6500, shards: 16, ..State::default() }
     }
 
     #[test]
@@ -184,6 +178,18 @@ mod tests {
         let moved = State { port: 7000, ..state() };
         let error = read_config(&files, &moved).unwrap_err().to_string();
         assert!(error.contains("put \"127.0.0.1:7000\" into its list `listen`"), "{error}");
+    }
+
+    #[test]
+    fn nodes_with_standbys_are_led_by_patroni() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::new(dir.path()).unwrap();
+        let state = State { nodes: 2, ha: true, ..state() };
+        write_config(&files, &state).unwrap();
+        let config = read_config(&files, &state).unwrap();
+        assert_eq!((config.home.host, config.home.port), (ha::hosts(&state, 1), 6501));
+        let second = "127.0.0.1:6503,127.0.0.1:6504,http://127.0.0.1:6507,http://127.0.0.1:6508";
+        assert_eq!((config.nodes[0].host.as_str(), ha::hosts(&state, 2).as_str()), (second, second));
     }
 
     #[test]
