@@ -39,15 +39,15 @@ pub fn find(account: Option<&Account>) -> Result<Programs> {
 impl Wanted {
     fn find(&self, folders: Vec<PathBuf>, account: Option<&Account>) -> Result<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let places = match std::env::var_os(self.variable).filter(|value| !value.is_empty()) {
+        let places: Vec<PathBuf> = match std::env::var_os(self.variable).filter(|value| !value.is_empty()) {
             Some(given) => vec![PathBuf::from(given)],
-            None => folders.into_iter().chain(std::env::split_paths(&path)).map(|f| f.join(self.name)).collect(),
+            None => {
+                let places = folders.into_iter().chain(std::env::split_paths(&path)).map(|f| f.join(self.name));
+                places.filter(|place| place.is_file()).collect()
+            }
         };
         let mut looked = Vec::new();
         for place in places {
-            if !place.is_file() {
-                continue;
-            }
             match try_it(&place, account) {
                 // A link in a venv says which Python's packages there are: it is not resolved.
                 Ok(()) => return std::path::absolute(&place).map_err(Error::io("resolve", place)),

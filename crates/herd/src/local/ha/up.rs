@@ -47,6 +47,9 @@ pub fn start(files: &Files, state: &mut State, router_runs: bool) -> Result<bool
         for member in &idle {
             own_folder(files, &member.folder, account.as_ref())?;
             config::write(member, state, binaries, account.as_ref())?;
+            if state.made {
+                eprintln!("{}: starting its Patroni", member.name());
+            }
             member.start(programs, account.as_ref())?;
         }
     }
