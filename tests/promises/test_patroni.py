@@ -2,11 +2,13 @@
 router follows, and what was acknowledged is there: commits by two phases, the second node's as home's, the decider.
 """
 
+import json
+import subprocess
 import time
 
 import pytest
 
-from harness import patroni
+from harness import binaries, patroni
 from harness.router import Router
 from harness.writer import CODES, ROWS, Writer
 
@@ -17,6 +19,13 @@ pytestmark = [
 
 # A bound for slow machines; how long it took is printed.
 _WRITES_SECONDS_MAX = 60
+
+
+def _roles(router) -> list[list[str]]:
+    """Of each node's members, as `herd status` tells."""
+    done = subprocess.run([binaries.herd(), "status", "--url", router.server.url, "--json"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [sorted(member["role"] for member in node["members"]) for node in json.loads(done.stdout)["nodes"]]
 
 
 def _rows(clusters) -> list[dict[int, int]]:
@@ -35,6 +44,7 @@ def test_nothing_acknowledged_is_lost_when_a_primary_is_killed():
         home, second = made.clusters
         router = Router(home.toml, [second.toml], more='auth = "trust"\n')
         router.server.run("create table rows (id bigint primary key, batch bigint)", "select create_distributed_table('rows', 'id')")
+        assert _roles(router) == [["leader", "sync standby"]] * 2
         writer = Writer(router.server)
         writer.wait_for(20, 20)
         for cluster in (second, home):

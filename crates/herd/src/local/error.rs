@@ -116,7 +116,7 @@ pub enum Error {
     Unmarked { path: PathBuf, marker: &'static str },
 
     #[error(
-        "{path}, the data of a node of this herd, is gone: put it back from a backup, or choose another --dir for a new herd",
+        "{path}, data of this herd, is gone: put it back from a backup, or choose another --dir for a new herd",
         path = .path.display()
     )]
     NodeGone { path: PathBuf },

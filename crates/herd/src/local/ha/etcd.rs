@@ -25,10 +25,12 @@ const ELECTION_MS: &str = "3000";
 pub struct Etcd {
     /// `etcd1`
     pub name: String,
+    /// In the herd's directory: its data, or a link to it.
+    pub link: PathBuf,
     /// For clients.
     pub port: u16,
     peer_port: u16,
-    /// Its data, by the path in the herd's directory.
+    /// Its data, links resolved where it exists.
     pub folder: PathBuf,
     pub log: PathBuf,
 }
@@ -38,8 +40,9 @@ impl Etcd {
     pub fn all(files: &Files, state: &State) -> Vec<Etcd> {
         let one = |number| {
             let [port, peer_port] = state.etcd_ports(number);
-            let (folder, log) = (files.etcd(number), files.etcd_log(number));
-            Etcd { name: format!("etcd{number}"), port, peer_port, folder, log }
+            let (link, log) = (files.etcd(number), files.etcd_log(number));
+            let folder = link.canonicalize().unwrap_or_else(|_| link.clone());
+            Etcd { name: format!("etcd{number}"), link, port, peer_port, folder, log }
         };
         (1..=COUNT).map(one).collect()
     }

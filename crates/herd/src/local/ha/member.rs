@@ -22,7 +22,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 pub struct Member {
     /// Its PostgreSQL: name, port, data directory, log.
     pub node: Node,
-    /// Patroni's and PostgreSQL's own folder, by the path in the herd's directory.
+    /// In the herd's directory: its folder, or a link to it.
+    pub link: PathBuf,
+    /// Patroni's and PostgreSQL's own folder, links resolved where it exists.
     pub folder: PathBuf,
     /// What Patroni is told.
     pub config: PathBuf,
@@ -41,7 +43,8 @@ impl Member {
     pub fn of(files: &Files, state: &State, number: u16) -> [Member; MEMBERS.len()] {
         MEMBERS.map(|member| {
             let name = format!("node{number}{}", if member == 0 { 'a' } else { 'b' });
-            let folder = files.member(&name);
+            let link = files.member(&name);
+            let folder = link.canonicalize().unwrap_or_else(|_| link.clone());
             let data = folder.join("data");
             let node = Node {
                 number,
@@ -54,6 +57,7 @@ impl Member {
             Member {
                 node,
                 config: folder.join("patroni.yml"),
+                link,
                 folder,
                 rest_port,
                 rest_url: rest_url(state, number, member),

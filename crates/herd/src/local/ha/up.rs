@@ -3,8 +3,6 @@
 //! Patroni makes PostgreSQL where there is none: the first member of a node by initdb, the other as its copy. Run again, it
 //! starts what does not run.
 
-use std::path::Path;
-
 use super::etcd::Etcd;
 use super::programs::{self, Programs};
 use super::{Member, config, wait};
@@ -25,33 +23,22 @@ pub fn has_begun(files: &Files) -> bool {
 pub fn start(files: &Files, state: &mut State, router_runs: bool) -> Result<bool> {
     let (members, etcds) = (Member::all(files, state), Etcd::all(files, state));
     check_losses(state, &members, &etcds)?;
-    let needed = members.iter().flat_map(|member| member.ports_needed().into_iter().map(|port| (member.name(), port)));
-    let stopped: Vec<&Etcd> = etcds.iter().filter(|etcd| etcd.pid().is_none()).collect();
-    let needed = needed.chain(stopped.iter().flat_map(|etcd| etcd.ports().map(|port| (etcd.name.as_str(), port))));
-    let needed: Vec<(String, u16)> = needed.map(|(name, port)| (name.to_owned(), port)).collect();
-    up::check_ports(files, state, &needed, router_runs)?;
+    let stopped_etcds: Vec<&Etcd> = etcds.iter().filter(|etcd| etcd.pid().is_none()).collect();
+    let ports = members.iter().flat_map(|member| member.ports_needed().into_iter().map(|port| (member.name(), port)));
+    let ports = ports.chain(stopped_etcds.iter().flat_map(|etcd| etcd.ports().map(|port| (etcd.name.as_str(), port))));
+    let ports: Vec<(String, u16)> = ports.map(|(name, port)| (name.to_owned(), port)).collect();
+    up::check_ports(files, state, &ports, router_runs)?;
 
-    let idle: Vec<&Member> = members.iter().filter(|member| member.pid().is_none()).collect();
-    let starts = !idle.is_empty() || !stopped.is_empty();
+    let starts = !stopped_etcds.is_empty() || members.iter().any(|member| member.pid().is_none());
     let means = starts.then(|| Means::find(&members)).transpose()?;
     up::note_begun(files, state)?;
-    if let Some(Means { account, binaries, programs }) = &means {
-        if !state.made {
-            let (nodes, version) = (state.nodes, &binaries.version);
-            eprintln!(
-                "making {nodes} nodes of PostgreSQL {version}, each with a standby, in {}",
-                files.dir().display()
-            );
+    if let Some(means) = &means {
+        if let ([first, .., last], false) = (&members[..], state.made) {
+            let (version, place) = (&means.binaries.version, files.dir().display());
+            eprintln!("{} to {}: making PostgreSQL {version} data directories in {place}", first.name(), last.name());
         }
-        start_etcd(files, &etcds, &stopped, programs, account.as_ref())?;
-        for member in &idle {
-            own_folder(files, &member.folder, account.as_ref())?;
-            config::write(member, state, binaries, account.as_ref())?;
-            if state.made {
-                eprintln!("{}: starting its Patroni", member.name());
-            }
-            member.start(programs, account.as_ref())?;
-        }
+        make_folders(files, &members, &etcds, means)?;
+        start_all(files, state, means)?;
     }
     wait::for_leaders(files, state)?;
     up::note_made(files, state)?;
@@ -97,23 +84,32 @@ fn check_losses(state: &State, members: &[Member], etcds: &[Etcd]) -> Result<()>
     Ok(())
 }
 
-/// A folder in the herd's directory that belongs to who runs PostgreSQL.
-fn own_folder(files: &Files, folder: &Path, account: Option<&Account>) -> Result<()> {
-    if folder.exists() { Ok(()) } else { reach::own_folder(account, files.dir(), folder).map(drop) }
+fn make_folders(files: &Files, members: &[Member], etcds: &[Etcd], means: &Means) -> Result<()> {
+    let links = etcds.iter().map(|etcd| &etcd.link).chain(members.iter().map(|member| &member.link));
+    for link in links.filter(|link| !link.exists()) {
+        reach::own_folder(means.account.as_ref(), files.dir(), link)?;
+    }
+    Ok(())
 }
 
-fn start_etcd(
-    files: &Files,
-    all: &[Etcd],
-    stopped: &[&Etcd],
-    programs: &Programs,
-    account: Option<&Account>,
-) -> Result<()> {
-    for etcd in stopped {
-        own_folder(files, &etcd.folder, account)?;
-        etcd.start(all, programs, account)?;
+/// Starts what does not run, etcd first.
+fn start_all(files: &Files, state: &State, Means { account, binaries, programs }: &Means) -> Result<()> {
+    let account = account.as_ref();
+    // Folders that were made just now have real paths.
+    let etcds = Etcd::all(files, state);
+    let stopped: Vec<&Etcd> = etcds.iter().filter(|etcd| etcd.pid().is_none()).collect();
+    for etcd in &stopped {
+        etcd.start(&etcds, programs, account)?;
     }
-    wait::for_health(stopped)
+    wait::for_health(&stopped)?;
+    for member in Member::all(files, state).iter().filter(|member| member.pid().is_none()) {
+        config::write(member, state, binaries, account)?;
+        if state.made {
+            eprintln!("{}: starting its Patroni", member.name());
+        }
+        member.start(programs, account)?;
+    }
+    Ok(())
 }
 
 /// Settings of `--set` that came after the herd was made.

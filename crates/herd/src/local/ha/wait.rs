@@ -15,13 +15,15 @@ use crate::patroni;
 const MEMBER_LIMIT: Duration = Duration::from_secs(300);
 const ETCD_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
+/// Who is not found so often is gone.
+const LOOKS: u32 = 4;
 
 /// Until these answer, which they do when most of the three run.
 pub fn for_health(started: &[&Etcd]) -> Result<()> {
     let end = Instant::now() + ETCD_LIMIT;
     for etcd in started {
         while !etcd.is_healthy() {
-            if etcd.pid().is_none() {
+            if has_ended(|| etcd.pid()) {
                 return Err(failed(&etcd.name, "it ended".to_owned(), &etcd.log));
             }
             if Instant::now() > end {
@@ -55,7 +57,7 @@ fn for_members(files: &Files, state: &State, role: &str, has_it: fn(&patroni::Me
                 break found;
             }
             waited = true;
-            if let Some(ended) = members.iter().find(|member| member.pid().is_none()) {
+            if let Some(ended) = members.iter().find(|member| has_ended(|| member.pid())) {
                 return Err(failed(ended.name(), "its Patroni ended".to_owned(), &ended.node.log));
             }
             if Instant::now() > end {
@@ -78,6 +80,18 @@ fn first_with(members: &[Member], is_so: impl Fn(&patroni::Member) -> bool) -> O
     let said = patroni::members(&urls);
     let says_so = |member: &Member| said.iter().any(|one| one.name == member.name() && is_so(one));
     members.iter().find(|member| says_so(member) && probe::probe(member.node.port).is_ready())
+}
+
+/// A process that becomes another program (a script's interpreter) has no arguments for a moment.
+fn has_ended(pid: impl Fn() -> Option<u32>) -> bool {
+    let is_missing = |_| {
+        let is_missing = pid().is_none();
+        if is_missing {
+            std::thread::sleep(PAUSE);
+        }
+        is_missing
+    };
+    (0..LOOKS).all(is_missing)
 }
 
 fn failed(member: &str, reason: String, log: &Path) -> Error {
