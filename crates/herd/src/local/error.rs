@@ -30,7 +30,8 @@ pub enum Error {
     TooManyNodes { what: &'static str, nodes: u16, max: u16 },
 
     #[error(
-        "a local herd has either stores of column copies or standbys: leave out --columns, or choose another --dir for a herd without --ha"
+        "a local herd has either stores of column copies or standbys: leave out --columns, \
+         or choose another --dir for a herd without --ha"
     )]
     StoresWithStandbys,
 
