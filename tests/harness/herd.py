@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import binaries, ports, unprivileged
+from . import binaries, patroni, ports, unprivileged
 from .server import Server
 
 _UP_SECONDS_MAX = 90
@@ -15,10 +15,11 @@ _DOWN_SECONDS_MAX = 60
 
 
 class Herd:
-    """`herd up` in a temporary directory. The herd's nodes listen on port+1 … port+nodes, its stores of column copies, if any, on the ports behind."""
+    """`herd up` in a temporary directory. The herd's nodes listen on port+1 … port+nodes, its stores of column copies, if any, on the ports behind.
+    With `ha` each node is two members, and nodes' ports are whatever `status` says."""
 
-    def __init__(self, nodes: int, shards: int, columns: bool = False):
-        self.columns = columns
+    def __init__(self, nodes: int, shards: int, columns: bool = False, ha: bool = False):
+        self.columns, self.ha = columns, ha
         self.nodes = nodes
         self.shards = shards
         self.binary = binaries.herd()
@@ -47,7 +48,7 @@ class Herd:
     def _first_up(self) -> None:
         said = ""
         for _ in range(5):
-            self.port = ports.free_row(self.nodes * (2 if self.columns else 1) + 2)
+            self.port = ports.free_row(self.nodes * (4 if self.ha else 2 if self.columns else 1) + (8 if self.ha else 2))
             done = self.up(check=False)
             if done.returncode == 0:
                 return
@@ -59,8 +60,8 @@ class Herd:
 
     def up(self, check: bool = True) -> subprocess.CompletedProcess:
         arguments = ["up", "--dir", self.dir, "--nodes", self.nodes, "--port", self.port, "--shards", self.shards]
-        arguments += ["--columns"] if self.columns else []
-        return self._command(arguments, _UP_SECONDS_MAX, check)
+        arguments += (["--columns"] if self.columns else []) + (["--ha"] if self.ha else [])
+        return self._command(arguments, _UP_SECONDS_MAX * (2 if self.ha else 1), check)
 
     def down(self, check: bool = True) -> subprocess.CompletedProcess:
         return self._command(["down", "--dir", self.dir], _DOWN_SECONDS_MAX, check)
@@ -81,6 +82,8 @@ class Herd:
         environment = os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())}
         if self.columns:
             environment["HERD_COLUMN_BIN"] = str(binaries.herd_column())
+        if self.ha:
+            environment["HERD_PATRONI"] = str(patroni.program(self.root))
         # Output goes to files: a daemon that kept our pipe open would make us wait for its end.
         out, err = self.root / "stdout", self.root / "stderr"
         with open(out, "w") as stdout, open(err, "w") as stderr:

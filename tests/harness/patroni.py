@@ -3,12 +3,14 @@
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 from . import binaries, ports, unprivileged
 from .server import Server
@@ -28,6 +30,14 @@ def missing() -> str | None:
     if unprivileged.python() is None:
         return "no Python of this version that the user PostgreSQL runs as may run"
     return None
+
+
+def program(folder: Path) -> Path:
+    """A program `patroni` that the user PostgreSQL runs as may run: what this process can import, whichever Python runs it."""
+    made, packages = folder / "patroni", os.pathsep.join(filter(os.path.isdir, sys.path))
+    made.write_text(f'#!/bin/sh\nexport PYTHONPATH={shlex.quote(packages)}\nexec {shlex.quote(unprivileged.python())} -m patroni "$@"\n')
+    made.chmod(0o755)
+    return made
 
 
 class _Process:
@@ -135,14 +145,13 @@ class PatroniClusters(Started):
              "--initial-cluster", f"default={peer}"],
             self.root / "etcd.log",
         ))
-        # What this process can import, whichever Python runs it.
-        environment = {"LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(filter(os.path.isdir, sys.path))}
+        run = program(self.root)
         for cluster in self.clusters:
             for member in range(2):
                 file = self.root / f"{cluster.scope}{member}.yml"
                 # YAML can be written as JSON.
                 file.write_text(json.dumps(cluster.config(member, self.root, client.removeprefix("http://"))))
-                self.kept(_Process([unprivileged.python(), "-m", "patroni", file], file.with_suffix(".log"), **environment))
+                self.kept(_Process([run, file], file.with_suffix(".log"), LC_ALL="C.UTF-8"))
         for cluster in self.clusters:
             cluster.wait()
 

@@ -43,8 +43,11 @@ enum Command {
         #[arg(long = "set", value_name = "NAME=VALUE")]
         settings: Vec<String>,
         /// A store of column copies beside each node, from now on
-        #[arg(long)]
+        #[arg(long, conflicts_with = "ha")]
         columns: bool,
+        /// Each node of a new herd with a standby that takes over: needs the programs etcd and patroni
+        #[arg(long)]
+        ha: bool,
     },
     /// Stop a local herd; its data stays
     Down {
@@ -275,8 +278,8 @@ impl Cli {
     pub fn run(self) -> Result<Action, Error> {
         let done = |()| Action::Done(ExitCode::SUCCESS);
         match self.command {
-            Command::Up { dir, nodes, port, shards, settings, columns } => {
-                let url = local::up(&UpOptions { dir: dir.dir.clone(), nodes, port, shards, settings, columns })?;
+            Command::Up { dir, nodes, port, shards, settings, columns, ha } => {
+                let url = local::up(&UpOptions { dir: dir.dir.clone(), nodes, port, shards, settings, columns, ha })?;
                 // The URL alone on standard output, for scripts.
                 println!("{url}");
                 let option = if dir.dir.as_os_str() == ".herd" {

@@ -9,8 +9,10 @@ mod cli;
 mod config;
 mod demo;
 mod dump;
+mod http;
 mod jobs;
 mod local;
+mod patroni;
 mod router;
 mod status;
 

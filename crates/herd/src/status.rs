@@ -1,6 +1,7 @@
 //! `herd status`: of a local herd what runs (`local/status.rs`), and of each node in the catalog what it says of itself.
 //!
-//! Home is asked which nodes there are, or a router; then each node, by psql, all at once. It only looks.
+//! Home is asked which nodes there are, or a router; then each node, and each host of a node that has several, by psql, all
+//! at once; which role a host has, Patroni where it leads. It only looks.
 
 use std::process::Command;
 
@@ -9,7 +10,8 @@ use serde::Deserialize;
 use crate::dump::Error;
 use crate::dump::program::{psql, run};
 use crate::dump::server::Node;
-use crate::local::{self, NodeStatus, RouterStatus, Status, Target};
+use crate::local::{self, DOWN, MemberStatus, NodeStatus, RouterStatus, Status, Target};
+use crate::patroni;
 
 const NODES: &str = "SELECT coalesce(jsonb_agg(to_jsonb(n) - 'added_at' ORDER BY n.id), '[]') FROM herd.node n";
 
@@ -41,6 +43,7 @@ pub fn of(target: &Target) -> Result<Status, Error> {
             shards: None,
             router: RouterStatus { up: true, pid: None, port: None, metrics: None },
             nodes: Vec::new(),
+            etcd: Vec::new(),
         },
     };
     let asked = match target {
@@ -57,33 +60,57 @@ pub fn of(target: &Target) -> Result<Status, Error> {
         Err(_) if status.dir.is_some() => return Ok(status),
         Err(e) => return Err(e),
     };
-    let said: Vec<Option<Said>> = std::thread::scope(|scope| {
-        let asking: Vec<_> =
-            nodes.iter().map(|node| scope.spawn(|| ask(&node.conninfo(&asked, &[]), STATE).ok())).collect();
-        asking.into_iter().map(|one| one.join().ok().flatten()).collect()
-    });
-    for (node, said) in nodes.iter().zip(said) {
-        enter(&mut status, node, said);
+    let said = in_parallel(&nodes, |node| (say(node, &asked), members(node, &asked)));
+    for (node, (said, members)) in nodes.iter().zip(said) {
+        enter(&mut status, node, said, members);
     }
-    status.up = status.router.up && status.nodes.iter().all(|node| node.up);
+    status.sum_up();
     Ok(status)
 }
 
-fn enter(status: &mut Status, node: &Node, said: Option<Said>) {
-    let here = status.nodes.iter().position(|n| n.data.is_some() && n.host == node.host && n.port == node.port);
+/// What each answers, asked all at once.
+fn in_parallel<T: Sync, A: Send>(all: &[T], ask: impl Fn(&T) -> A + Sync) -> Vec<A> {
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = all.iter().map(|one| scope.spawn(|| ask(one))).collect();
+        let answer = |one: std::thread::ScopedJoinHandle<A>| match one.join() {
+            Ok(answer) => answer,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        asking.into_iter().map(answer).collect()
+    })
+}
+
+fn say(node: &Node, asked: &str) -> Option<Said> {
+    ask(&node.conninfo(asked, &[]), STATE).ok()
+}
+
+/// The hosts of a node that has several.
+fn members(node: &Node, asked: &str) -> Vec<MemberStatus> {
+    let hosts = node.hosts();
+    if hosts.len() < 2 {
+        return Vec::new();
+    }
+    let listed = patroni::members(&node.patroni());
+    let status = |(host, said): (&Node, Option<Said>)| {
+        let listed = listed.iter().find(|one| one.host == host.host && one.port == host.port);
+        let role = match (&said, listed) {
+            (None, _) => DOWN.to_owned(),
+            (Some(_), Some(one)) => one.role_shown(),
+            (Some(said), None) => if said.in_recovery { "standby" } else { "primary" }.to_owned(),
+        };
+        let name = listed.map_or_else(|| format!("{}:{}", host.host, host.port), |one| one.name.clone());
+        let (up, pid, patroni_pid, data) = (said.is_some(), None, None, None);
+        MemberStatus { name, up, role, pid, patroni_pid, host: host.host.clone(), port: host.port, data }
+    };
+    hosts.iter().zip(in_parallel(&hosts, |host| say(host, asked))).map(status).collect()
+}
+
+fn enter(status: &mut Status, node: &Node, said: Option<Said>, members: Vec<MemberStatus>) {
+    let is_local = |n: &NodeStatus| n.data.is_some() && n.port == node.port || !n.members.is_empty();
+    let here = status.nodes.iter().position(|n| is_local(n) && n.host == node.host);
     let at = here.unwrap_or_else(|| {
-        status.nodes.push(NodeStatus {
-            name: node.name.clone(),
-            up: said.is_some(),
-            pid: None,
-            host: node.host.clone(),
-            port: node.port,
-            version: None,
-            in_recovery: None,
-            prepared: None,
-            bytes: None,
-            data: None,
-        });
+        let new = NodeStatus::new(node.name.clone(), node.host.clone(), node.port);
+        status.nodes.push(NodeStatus { up: said.is_some(), members, ..new });
         status.nodes.len() - 1
     });
     if let (Some(entry), Some(said)) = (status.nodes.get_mut(at), said) {
@@ -108,16 +135,10 @@ mod tests {
     #[test]
     fn nodes_of_the_catalog_join_those_of_the_directory() {
         let local = |port| NodeStatus {
-            name: format!("node{port}"),
             up: true,
             pid: Some(1),
-            host: "127.0.0.1".into(),
-            port,
-            version: None,
-            in_recovery: None,
-            prepared: None,
-            bytes: None,
             data: Some("x".into()),
+            ..NodeStatus::new(format!("node{port}"), "127.0.0.1".into(), port)
         };
         let router = RouterStatus { up: true, pid: Some(2), port: Some(6500), metrics: None };
         let mut status = Status {
@@ -127,6 +148,7 @@ mod tests {
             shards: Some(8),
             router,
             nodes: vec![local(1), local(2)],
+            etcd: Vec::new(),
         };
         let node = |name: &str, host: &str, port| Node {
             id: 1,
@@ -137,8 +159,8 @@ mod tests {
             is_home: false,
         };
         let said = || Some(Said { version: "18.6".into(), in_recovery: false, prepared: 3, bytes: 1 << 21 });
-        enter(&mut status, &node("home", "127.0.0.1", 1), said());
-        enter(&mut status, &node("node3", "10.0.0.3", 2), None);
+        enter(&mut status, &node("home", "127.0.0.1", 1), said(), Vec::new());
+        enter(&mut status, &node("node3", "10.0.0.3", 2), None, Vec::new());
         let shown: Vec<_> = status.nodes.iter().map(|n| (n.name.as_str(), n.up, n.prepared)).collect();
         assert_eq!(shown, [("node1", true, Some(3)), ("node2", true, None), ("node3", false, None)]);
         let text = status.to_string();

@@ -21,7 +21,7 @@ impl Node {
             return url.clone();
         }
         // libpq knows nothing of Patroni: it asks each host.
-        let hosts: Vec<&str> = self.host.split(',').filter(|host| !host.contains("://")).collect();
+        let hosts: Vec<&str> = self.host.split(',').filter(|host| !is_url(host)).collect();
         let several = hosts.len() > 1;
         let Some((scheme, rest)) = router.split_once("://") else {
             // libpq takes the last of two equal keywords.
@@ -41,6 +41,23 @@ impl Node {
         format!("{scheme}://{login}{}/{}{options}", self.authority(&hosts), encode(&self.database))
     }
 
+    /// Each of its hosts, as if it were the only one.
+    pub fn hosts(&self) -> Vec<Node> {
+        let one = |host: &str| {
+            let (name, port) = host.rsplit_once(':').filter(|(name, _)| !name.contains(':')).unwrap_or((host, ""));
+            match port.parse() {
+                Ok(port) => Node { host: name.to_owned(), port, ..self.clone() },
+                Err(_) => Node { host: host.to_owned(), ..self.clone() },
+            }
+        };
+        self.host.split(',').filter(|host| !is_url(host)).map(one).collect()
+    }
+
+    /// The URLs of Patroni's REST API, where it says which host is the primary.
+    pub fn patroni(&self) -> Vec<String> {
+        self.host.split(',').filter(is_url).map(str::to_owned).collect()
+    }
+
     /// `a:1`, or `a:1,b:2` for a node with standbys, which is kept as `a,b` with one port or `a:1,b:2`.
     fn authority(&self, hosts: &[&str]) -> String {
         let one = |host: &&str| match host.contains(':') && !host.contains("::") {
@@ -50,6 +67,10 @@ impl Node {
         };
         hosts.iter().map(one).collect::<Vec<_>>().join(",")
     }
+}
+
+fn is_url(host: &&str) -> bool {
+    host.contains("://")
 }
 
 /// A value of a keyword connection string.
@@ -83,6 +104,14 @@ mod tests {
         assert_eq!(node("a,b").conninfo("postgresql://h/x", &[]), standby);
         assert_eq!(node("a,b,http://a:8008").conninfo("postgresql://h/x", &[]), standby);
         assert_eq!(node("a,http://a:8008").conninfo("postgresql://h/x", &[]), "postgresql://a:7002/my%20db");
+    }
+
+    #[test]
+    fn hosts_of_a_node_one_by_one() {
+        let node = node("a:1,b,::1,http://a:8008");
+        let hosts: Vec<_> = node.hosts().into_iter().map(|host| (host.host, host.port)).collect();
+        assert_eq!(hosts, [("a".to_owned(), 1), ("b".to_owned(), 7002), ("::1".to_owned(), 7002)]);
+        assert_eq!(node.patroni(), ["http://a:8008"]);
     }
 
     #[test]

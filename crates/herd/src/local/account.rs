@@ -62,13 +62,16 @@ pub fn owner_of(data: &Path) -> Result<Option<Account>> {
     Ok(Some(Account { name, uid: meta.uid(), gid: meta.gid() }))
 }
 
-/// A program that will run as `account`, in `folder`, without the caller's PostgreSQL settings.
+/// Beginnings of names of variables by which programs are told what a herd decides itself.
+const DECIDED: [&str; 3] = ["PG", "PATRONI_", "ETCD_"];
+
+/// A program that will run as `account`, in `folder`, without the caller's settings of PostgreSQL, Patroni and etcd.
 pub fn command(account: Option<&Account>, program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
     // The caller's working directory may be closed to the account.
     command.current_dir(folder).stdin(std::process::Stdio::null()).env("LC_ALL", "C");
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("PG")) {
+        if name.to_str().is_some_and(|name| DECIDED.iter().any(|decided| name.starts_with(decided))) {
             command.env_remove(name);
         }
     }

@@ -86,6 +86,11 @@ fn parse_version(text: &str) -> Option<(u32, String)> {
 }
 
 fn from_venvs() -> Vec<PathBuf> {
+    venvs().iter().flat_map(|venv| in_venv(venv)).collect()
+}
+
+/// Private venvs, nearest first.
+pub fn venvs() -> Vec<PathBuf> {
     let mut venvs: Vec<PathBuf> = std::env::var_os("HERD_VENV").map(PathBuf::from).into_iter().collect();
     let executable = std::env::current_exe().ok();
     let starts = [
@@ -98,7 +103,7 @@ fn from_venvs() -> Vec<PathBuf> {
         venvs.extend(start.ancestors().map(|folder| folder.join(".venv")).filter(|venv| venv.is_dir()));
     }
     venvs.dedup();
-    venvs.iter().flat_map(|venv| in_venv(venv)).collect()
+    venvs
 }
 
 /// Where pip puts packages: a venv has lib/python3.x/site-packages; `pip install --target` has no such folders.

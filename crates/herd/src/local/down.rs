@@ -8,7 +8,7 @@ use super::node::Node;
 use super::plain::PlainPostgres;
 use super::state::State;
 use super::up::in_parallel;
-use super::{account, binaries, reach, router_process, stores};
+use super::{account, binaries, ha, reach, router_process, stores};
 
 /// Stops what runs; that nothing runs is not an error.
 pub fn down(dir: &Path) -> Result<()> {
@@ -28,7 +28,19 @@ pub fn down(dir: &Path) -> Result<()> {
     if state.columns {
         stores::stop(&files, &state)?;
     }
-    let nodes = state.numbers().map(|number| Node::of(&files, &state, number));
+    let stopped = if state.ha { ha::down(&files, &state)? } else { stop_nodes(&files, &state)? };
+    if let Some(left) = PlainPostgres::left_over(files.dir())? {
+        left.stop()?;
+    }
+    if router.is_none() && !stopped {
+        eprintln!("nothing of this herd is running");
+    }
+    Ok(())
+}
+
+/// True: at least one ran.
+fn stop_nodes(files: &Files, state: &State) -> Result<bool> {
+    let nodes = state.numbers().map(|number| Node::of(files, state, number));
     let running: Vec<Node> = nodes.filter(|node| node.pid().is_some()).collect();
     if let Some(first) = running.first() {
         let owner = account::owner_of(&first.data)?;
@@ -39,11 +51,5 @@ pub fn down(dir: &Path) -> Result<()> {
             Ok(())
         })?;
     }
-    if let Some(left) = PlainPostgres::left_over(files.dir())? {
-        left.stop()?;
-    }
-    if router.is_none() && running.is_empty() {
-        eprintln!("nothing of this herd is running");
-    }
-    Ok(())
+    Ok(!running.is_empty())
 }

@@ -26,8 +26,30 @@ pub enum Error {
     )]
     NoStoreProgram { path: PathBuf },
 
-    #[error("a local herd with stores of column copies has at most {max} nodes, and this one has {nodes}")]
-    TooManyStores { nodes: u16, max: u16 },
+    #[error("a local herd with {what} has at most {max} nodes, and this one has {nodes}")]
+    TooManyNodes { what: &'static str, nodes: u16, max: u16 },
+
+    #[error(
+        "a local herd has either stores of column copies or standbys: leave out --columns, \
+         or choose another --dir for a herd without --ha"
+    )]
+    StoresWithStandbys,
+
+    #[error(
+        "{path} holds a herd whose nodes have no standbys: leave --ha out to start it as it is, \
+         or choose another --dir for a new herd",
+        path = .path.display()
+    )]
+    NoStandbys { path: PathBuf },
+
+    #[error(
+        "no program {program} was found that {user} can run, and `herd up --ha` needs it: {remedy}, \
+         or set {variable} to where it is{looked}"
+    )]
+    NoProgram { program: &'static str, user: String, remedy: &'static str, variable: &'static str, looked: String },
+
+    #[error("{member} did not start: {reason}. The end of {log}:\n{tail}", log = .log.display())]
+    MemberStart { member: String, reason: String, tail: String, log: PathBuf },
 
     #[error(
         "no PostgreSQL{wanted} was found. Looked in: {looked}.\n\
@@ -55,8 +77,8 @@ pub enum Error {
     #[error("port {port} of 127.0.0.1 is in use by {owner}, and {user} needs it: {remedy}")]
     PortInUse { port: u16, owner: String, user: String, remedy: String },
 
-    #[error("--port {port} leaves no room for {nodes} nodes after it: choose a port up to {max}")]
-    PortRange { port: u16, nodes: u16, max: u16 },
+    #[error("--port {port} leaves no room for the {ports} ports of nodes after it: choose a port up to {max}")]
+    PortRange { port: u16, ports: u16, max: u16 },
 
     #[error("another `herd` command ({owner}) is working in {path}; try again when it is done", path = .path.display())]
     Locked { path: PathBuf, owner: String },
@@ -95,7 +117,7 @@ pub enum Error {
     Unmarked { path: PathBuf, marker: &'static str },
 
     #[error(
-        "{path}, the data of a node of this herd, is gone: put it back from a backup, or choose another --dir for a new herd",
+        "{path}, data of this herd, is gone: put it back from a backup, or choose another --dir for a new herd",
         path = .path.display()
     )]
     NodeGone { path: PathBuf },

@@ -9,6 +9,9 @@
 //! .herd/node1.log     its log
 //! .herd/column1/      its store of column copies, if there are any  (stores.rs)
 //! .herd/column1.toml  .herd/column1.log
+//! .herd/node1a/       of a herd with standbys: a member's own folder, with data/ and patroni.yml   (ha/member.rs)
+//! .herd/node1a.log    what its Patroni and its PostgreSQL say
+//! .herd/etcd1/        .herd/etcd1.log                               (ha/etcd.rs)
 //! ```
 //! It does not know what stands in them.
 
@@ -80,6 +83,23 @@ impl Files {
     /// Its log.
     pub fn store_log(&self, number: u16) -> PathBuf {
         self.dir.join(format!("column{number}.log"))
+    }
+
+    /// The folder of a member (`node1a`) of a node that has a standby.
+    pub fn member(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+    /// What the member's programs say.
+    pub fn member_log(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.log"))
+    }
+    /// The data of an etcd.
+    pub fn etcd(&self, number: u16) -> PathBuf {
+        self.dir.join(format!("etcd{number}"))
+    }
+    /// Its log.
+    pub fn etcd_log(&self, number: u16) -> PathBuf {
+        self.dir.join(format!("etcd{number}.log"))
     }
 
     /// Makes the directory where it is missing, closed to others. Where PostgreSQL runs as another user it may pass through

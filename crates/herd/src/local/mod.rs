@@ -7,15 +7,18 @@
 //!       ─→ node.rs            start, stop, crashed or not
 //!       ─→ router_process.rs  the router in the background      herd.toml, router.pid
 //!       ─→ stores.rs          stores of column copies         column1/, column1.toml
+//!       ─→ ha                  nodes with standbys: Patroni, etcd   node1a/, etcd1/ …
 //! plain.rs                    a plain PostgreSQL beside the herd, to measure it against
 //! ```
 //! All of it is plain blocking code. It knows servers and files, and nothing of SQL, tables or shards.
 
 mod account;
+mod background;
 mod binaries;
 mod down;
 mod error;
 mod files;
+mod ha;
 mod node;
 mod node_make;
 mod plain;
@@ -37,5 +40,5 @@ pub use plain::{PlainPostgres, is_herd};
 pub use psql::{Target, literal, psql, run_sql};
 pub use shape::Options as UpOptions;
 pub use state::NODES_MAX;
-pub use status::{NodeStatus, RouterStatus, Status, status};
+pub use status::{DOWN, MemberStatus, NodeStatus, RouterStatus, Status, status};
 pub use up::up;

@@ -159,7 +159,7 @@ impl Node {
     }
 
     /// Removes what a killed server leaves behind and what would keep a new one from starting.
-    fn clear_crash(&self) -> Result<()> {
+    pub(super) fn clear_crash(&self) -> Result<()> {
         if self.pid().is_some() {
             return Ok(());
         }

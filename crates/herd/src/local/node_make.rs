@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::account::{self, Account};
 use super::binaries::Binaries;
 use super::error::{Error, Result};
-use super::files::{Files, set_mode, write_whole};
+use super::files::{Files, write_whole};
 use super::node::{Condition, MARKER, Node, run};
 use super::reach;
 
@@ -41,9 +41,7 @@ pub fn make(node: &Node, files: &Files, binaries: &Binaries, settings: &BTreeMap
     }
     let account = account::for_new_data()?;
     let node =
-        Node { data: reach::data_folder(account.as_ref(), files.dir(), &files.node(node.number))?, ..node.clone() };
-    set_mode(&node.data, 0o700)?;
-    account::give(account.as_ref(), &node.data)?;
+        Node { data: reach::own_folder(account.as_ref(), files.dir(), &files.node(node.number))?, ..node.clone() };
     initdb(&node, account.as_ref(), binaries)?;
     let main = node.data.join("postgresql.conf");
     let add = |text: &str| {
@@ -63,21 +61,48 @@ pub fn make(node: &Node, files: &Files, binaries: &Binaries, settings: &BTreeMap
 
 /// initdb, synced to disk: a third of a second here, and then a crash of the machine cannot lose a catalog file.
 fn initdb(node: &Node, account: Option<&Account>, binaries: &Binaries) -> Result<()> {
-    let attempt = |locale: &str| {
+    let attempt = |locale: &'static str| {
         let mut command = account::command(account, &binaries.bin.join("initdb"), &node.data);
-        command.arg("--pgdata").arg(&node.data);
-        command.args(["--username=postgres", "--auth=trust", "--encoding=UTF8"]).arg(format!("--locale={locale}"));
-        if binaries.major >= 17 {
-            // The same order of text on every machine, whatever its C library.
-            command.args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]);
-        }
+        command.arg("--pgdata").arg(&node.data).arg("--username=postgres");
+        command.args(initdb_options(binaries.major, locale).iter().map(|(name, value)| format!("--{name}={value}")));
         run("initdb", &node.name, &mut command)
     };
-    match attempt("C.UTF-8") {
+    match attempt(LOCALE) {
         // Older C libraries have no C.UTF-8.
         Err(Error::Tool { output, .. }) if output.contains("locale") => attempt("C").map(drop),
         other => other.map(drop),
     }
+}
+
+/// Of new servers.
+pub const LOCALE: &str = "C.UTF-8";
+
+/// initdb's options, but whose and where the data is.
+pub fn initdb_options(major: u32, locale: &'static str) -> Vec<(&'static str, &'static str)> {
+    let mut options = vec![("auth", "trust"), ("encoding", "UTF8"), ("locale", locale)];
+    if major >= 17 {
+        // The same order of text on every machine, whatever its C library.
+        options.extend([("locale-provider", "builtin"), ("builtin-locale", "C.UTF-8")]);
+    }
+    options
+}
+
+/// The settings of every local herd's servers, wherever they listen.
+const SETTINGS: [(&str, &str); 4] = [
+    ("max_connections", "300"),
+    // Transactions over several nodes need it; one for each connection.
+    ("max_prepared_transactions", "300"),
+    ("shared_buffers", "256MB"),
+    // Moving shards and the column store follow the log.
+    ("wal_level", "logical"),
+];
+
+/// They, and those of the user's, which come before them.
+pub fn parameters(given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut parameters: BTreeMap<String, String> =
+        SETTINGS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    parameters.extend(given.clone());
+    parameters
 }
 
 /// Writes `herd.conf`, which postgresql.conf includes. True: it differs from what it was.
@@ -99,16 +124,10 @@ fn settings_text(port: u16, settings: &BTreeMap<String, String>) -> String {
         ("port", &port),
         // A socket's path has a length limit that a herd directory may exceed.
         ("unix_socket_directories", ""),
-        ("max_connections", "300"),
-        // Transactions over several nodes need it; one for each connection.
-        ("max_prepared_transactions", "300"),
-        ("shared_buffers", "256MB"),
-        // Moving shards and the column store follow the log.
-        ("wal_level", "logical"),
     ];
     let mut text = String::from("# Written by `herd up`; use `herd up --set name=value` or ALTER SYSTEM.\n");
     let given = settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    for (name, value) in ours.into_iter().chain(given) {
+    for (name, value) in ours.into_iter().chain(SETTINGS).chain(given) {
         let value = value.replace('\\', "\\\\").replace('\'', "''");
         let _ = writeln!(text, "{name} = '{value}'");
     }

@@ -10,7 +10,7 @@ use super::error::{Error, Result};
 use super::files::Files;
 use super::node::{Condition, Node};
 use super::state::{METRICS_OFFSET, State};
-use super::{account, node_make, process, reach};
+use super::{account, ha, node_make, process, reach};
 
 const NAME: &str = "plain PostgreSQL";
 
@@ -34,12 +34,12 @@ impl PlainPostgres {
         let settings = state.settings.clone();
         let port = free_port(&state)?;
         // Node 1 listens on the port after its herd's.
-        let state = State { nodes: 1, port: port - 1, made: false, ..state };
+        let state = State { nodes: 1, port: port - 1, made: false, ha: false, ..state };
         let mut node = Node { name: NAME.to_owned(), ..Node::of(&files, &state, 1) };
 
         let major = match node.condition()? {
             Condition::Complete => node.major()?,
-            _ => Node::of(&herd, &state, 1).major()?,
+            _ => herd_major(&herd)?,
         };
         let account = match node.condition()? {
             Condition::Complete => account::owner_of(&node.data)?,
@@ -83,6 +83,15 @@ impl PlainPostgres {
         self.node.stop(&self.binaries)?;
         eprintln!("{}: stopped", self.node.name);
         Ok(())
+    }
+}
+
+/// PostgreSQL's major version that made the herd.
+fn herd_major(files: &Files) -> Result<u32> {
+    let state = State::load(&files.state())?.ok_or_else(|| Error::NoHerd { path: files.dir().to_owned() })?;
+    match ha::Member::all(files, &state).into_iter().find(|member| state.ha && member.has_data()) {
+        Some(member) => member.node.major(),
+        None => Node::of(files, &state, 1).major(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::account::{Account, blocker};
+use super::account::{self, Account, blocker};
 use super::binaries::Binaries;
 use super::error::{Error, Result};
 use super::files::set_mode;
@@ -68,8 +68,16 @@ fn copy_programs(site: &Path, to: &Path) -> Result<()> {
     }
 }
 
+/// Makes an empty folder, `link` in the herd directory, that is the account's alone, and returns its real path.
+pub fn own_folder(account: Option<&Account>, herd: &Path, link: &Path) -> Result<PathBuf> {
+    let folder = data_folder(account, herd, link)?;
+    set_mode(&folder, 0o700)?;
+    account::give(account, &folder)?;
+    Ok(folder)
+}
+
 /// Makes an empty folder for a node, `link` in the herd directory, and returns its real path.
-pub fn data_folder(account: Option<&Account>, herd: &Path, link: &Path) -> Result<PathBuf> {
+fn data_folder(account: Option<&Account>, herd: &Path, link: &Path) -> Result<PathBuf> {
     if link.is_symlink() {
         // Left by an interrupted `herd up`; what it points to, if anything, was empty or half made.
         fs::remove_file(link).map_err(Error::io("remove", link))?;

@@ -3,19 +3,17 @@
 //! It does not know what a router does; `router.rs` does, in the process started here.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::error::{Error, Result};
-use super::files::{Files, open_log, tail, write_whole};
+use super::files::{Files, tail, write_whole};
 use super::probe::{Answer, probe};
-use super::process;
 use super::state::{METRICS_OFFSET, State};
-use super::stores;
+use super::{background, ha, process, stores};
 use crate::config::Config;
 
 /// How long a router may take to make the catalog and listen.
@@ -55,7 +53,10 @@ pub fn is_hung(port: u16) -> bool {
 
 /// Writes the `herd.toml` of a new herd.
 pub fn write_config(files: &Files, state: &State) -> Result<()> {
-    let address = |number| format!("\"host=127.0.0.1 port={} dbname=postgres user=postgres\"", state.node_port(number));
+    let address = |number| match state.ha {
+        true => ha::address(state, number),
+        false => format!("\"host=127.0.0.1 port={} dbname=postgres user=postgres\"", state.node_port(number)),
+    };
     let further: Vec<String> = state.numbers().skip(1).map(address).collect();
     let metrics = match metrics_port(state) {
         Some(port) => format!("metrics = \"127.0.0.1:{port}\""),
@@ -113,13 +114,9 @@ pub fn read_config(files: &Files, state: &State) -> Result<Config> {
 pub fn start(files: &Files, state: &State) -> Result<u32> {
     let executable = std::env::current_exe().map_err(Error::io("find", PathBuf::from("this program")))?;
     let path = files.router_log();
-    let open = || open_log(&path);
     let mut command = Command::new(&executable);
-    command.arg("router").arg("--config").arg(files.config());
-    command.stdin(Stdio::null()).stdout(open()?).stderr(open()?).current_dir(files.dir());
-    // A group of its own: Ctrl-C at the terminal does not reach it.
-    command.process_group(0);
-    let mut child = command.spawn().map_err(|source| Error::Spawn { program: executable.clone(), source })?;
+    command.arg("router").arg("--config").arg(files.config()).current_dir(files.dir());
+    let mut child = background::start(command, &path)?;
     write_whole(&files.router_pid(), &format!("{}\n", child.id()))?;
 
     let failed = |reason: String| Error::RouterStart { reason, tail: tail(&path, 12), log: path.clone() };
@@ -163,18 +160,9 @@ pub fn stop(files: &Files, pid: u32) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     fn state() -> State {
-        State {
-            pgherd: String::new(),
-            nodes: 3,
-            port: 6500,
-            shards: 16,
-            made: false,
-            settings: BTreeMap::new(),
-            columns: false,
-        }
+        State { nodes: 3, port: 6500, shards: 16, ..State::default() }
     }
 
     #[test]
@@ -190,6 +178,18 @@ mod tests {
         let moved = State { port: 7000, ..state() };
         let error = read_config(&files, &moved).unwrap_err().to_string();
         assert!(error.contains("put \"127.0.0.1:7000\" into its list `listen`"), "{error}");
+    }
+
+    #[test]
+    fn nodes_with_standbys_are_led_by_patroni() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::new(dir.path()).unwrap();
+        let state = State { nodes: 2, ha: true, ..state() };
+        write_config(&files, &state).unwrap();
+        let config = read_config(&files, &state).unwrap();
+        assert_eq!((config.home.host, config.home.port), (ha::hosts(&state, 1), 6501));
+        let second = "127.0.0.1:6503,127.0.0.1:6504,http://127.0.0.1:6507,http://127.0.0.1:6508";
+        assert_eq!((config.nodes[0].host.as_str(), ha::hosts(&state, 2).as_str()), (second, second));
     }
 
     #[test]

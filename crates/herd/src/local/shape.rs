@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use super::error::{Error, Result};
 use super::files::Files;
+use super::ha;
 use super::node::{self, MARKER};
 use super::node_make::Marker;
-use super::state::{NODES_MAX, State};
+use super::state::State;
 
 const NODES: u16 = 2;
 const PORT: u16 = 6500;
@@ -27,6 +28,8 @@ pub struct Options {
     pub settings: Vec<String>,
     /// Stores of column copies, from now on.
     pub columns: bool,
+    /// Nodes of a new herd have a standby each.
+    pub ha: bool,
 }
 
 /// The shape the herd has, or will have.
@@ -34,7 +37,8 @@ pub fn shape(files: &Files, options: &Options) -> Result<State> {
     let numbers = node::numbers_in(files.dir());
     let has_complete = numbers.iter().any(|number| files.node(*number).join(MARKER).exists());
     let state = match State::load(&files.state())? {
-        Some(state) if state.made || has_complete => state,
+        Some(state) if state.made || has_complete || state.ha && ha::has_begun(files) => state,
+        None if ha::has_begun(files) => return Err(lost(files)),
         None if has_complete => from_markers(files, &numbers, options)?,
         // Nothing was made yet: what an interrupted `herd up` was asked for binds nobody.
         _ => return new_shape(options),
@@ -43,6 +47,9 @@ pub fn shape(files: &Files, options: &Options) -> Result<State> {
         Some(wanted) if wanted != is => Err(Error::Shape { path: files.dir().to_owned(), setting, is, wanted, hint }),
         _ => Ok(()),
     };
+    if options.ha && !state.ha {
+        return Err(Error::NoStandbys { path: files.dir().to_owned() });
+    }
     check("nodes", state.nodes.into(), options.nodes.map(u64::from), " (`herd node add` adds a node)")?;
     check("port", state.port.into(), options.port.map(u64::from), "")?;
     check("shards", state.shards.into(), options.shards.map(u64::from), " (each table can have its own number)")?;
@@ -58,25 +65,24 @@ fn new_shape(options: &Options) -> Result<State> {
         made: false,
         settings: BTreeMap::new(),
         columns: false,
+        ha: options.ha,
     };
+    if state.ha && state.nodes > ha::NODES_MAX {
+        return Err(Error::TooManyNodes { what: "standbys", nodes: state.nodes, max: ha::NODES_MAX });
+    }
     // The command line's own limits; the sum is checked here.
-    let (port, nodes) = (state.port, state.nodes.min(NODES_MAX));
-    match port.checked_add(nodes) {
+    let (port, ports) = (state.port, state.ports_after());
+    match port.checked_add(ports) {
         Some(_) => Ok(state),
-        None => Err(Error::PortRange { port, nodes, max: u16::MAX - nodes }),
+        None => Err(Error::PortRange { port, ports, max: u16::MAX - ports }),
     }
 }
 
 /// A lost herd.json, from what the nodes themselves tell.
 fn from_markers(files: &Files, numbers: &[u16], options: &Options) -> Result<State> {
-    let problem = || Error::Damaged {
-        path: files.state(),
-        problem: "it is missing, and the nodes do not tell the herd's shape: put it back, or choose another --dir"
-            .into(),
-    };
     let markers: Vec<Marker> = numbers.iter().filter_map(|number| Marker::read(&files.node(*number))).collect();
     let complete = markers.len() == numbers.len() && numbers.iter().copied().eq(1..=numbers.len() as u16);
-    let first = markers.first().filter(|_| complete).ok_or_else(problem)?;
+    let first = markers.first().filter(|_| complete).ok_or_else(|| lost(files))?;
     eprintln!("herd.json is missing: writing it anew, as the nodes tell");
     Ok(State {
         pgherd: env!("CARGO_PKG_VERSION").to_owned(),
@@ -86,5 +92,11 @@ fn from_markers(files: &Files, numbers: &[u16], options: &Options) -> Result<Sta
         made: true,
         settings: BTreeMap::new(),
         columns: false,
+        ha: false,
     })
+}
+
+fn lost(files: &Files) -> Error {
+    let problem = "it is missing, and the nodes do not tell the herd's shape: put it back, or choose another --dir";
+    Error::Damaged { path: files.state(), problem: problem.to_owned() }
 }

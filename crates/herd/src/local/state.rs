@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
 use super::files::write_whole;
+use super::ha;
 
 /// The most nodes of a local herd. Keeps the metrics port (port + [`METRICS_OFFSET`]) clear of the nodes' ports.
 pub const NODES_MAX: u16 = 64;
@@ -19,7 +20,7 @@ pub const STORES_MAX: u16 = 44;
 /// Where the metrics page is, counted from the herd's port, when that port is free.
 pub const METRICS_OFFSET: u16 = 90;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// The version of pgherd that made the herd.
     pub pgherd: String,
@@ -35,6 +36,9 @@ pub struct State {
     /// Each node has a store of column copies beside it.
     #[serde(default)]
     pub columns: bool,
+    /// Each node is a cluster of Patroni's, of two members.
+    #[serde(default)]
+    pub ha: bool,
 }
 
 impl State {
@@ -49,7 +53,7 @@ impl State {
         let state: State = serde_json::from_str(&text).map_err(|error| {
             problem(format!("{error}. Move it away and run `herd up` again: it is made anew from the nodes"))
         })?;
-        if state.nodes == 0 || state.nodes > NODES_MAX || state.port.checked_add(state.nodes).is_none() {
+        if state.nodes == 0 || state.nodes > NODES_MAX || state.port.checked_add(state.ports_after()).is_none() {
             return Err(problem(format!("{} nodes from port {} on cannot be", state.nodes, state.port)));
         }
         Ok(Some(state))
@@ -69,6 +73,11 @@ impl State {
     /// Stores' ports are behind the nodes'.
     pub fn store_port(&self, number: u16) -> u16 {
         self.port + self.nodes + number
+    }
+
+    /// How many ports after the router's are those of nodes and what they need.
+    pub fn ports_after(&self) -> u16 {
+        if self.ha { self.nodes * ha::PORTS_PER_NODE + ha::PORTS_OF_ETCD } else { self.nodes }
     }
 
     /// Of all nodes, from 1.
@@ -113,8 +122,16 @@ mod tests {
         let path = dir.path().join("herd.json");
         assert_eq!(State::load(&path).unwrap(), None);
         let settings = BTreeMap::from([("synchronous_commit".to_owned(), "off".to_owned())]);
-        let state =
-            State { pgherd: "0.1.0".to_owned(), nodes: 3, port: 6500, shards: 8, made: true, settings, columns: true };
+        let state = State {
+            pgherd: "0.1.0".to_owned(),
+            nodes: 3,
+            port: 6500,
+            shards: 8,
+            made: true,
+            settings,
+            columns: true,
+            ha: false,
+        };
         state.save(&path).unwrap();
         assert_eq!(State::load(&path).unwrap().as_ref(), Some(&state));
         assert_eq!((state.node_port(3), state.store_port(3)), (6503, 6506));

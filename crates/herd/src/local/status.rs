@@ -11,8 +11,8 @@ use super::error::{Error, Result};
 use super::files::Files;
 use super::node::Node;
 use super::probe::{Answer, probe};
-use super::router_process;
 use super::state::State;
+use super::{ha, router_process};
 use crate::config::Config;
 
 #[derive(Debug, Serialize)]
@@ -27,6 +27,9 @@ pub struct Status {
     pub shards: Option<u32>,
     pub router: RouterStatus,
     pub nodes: Vec<NodeStatus>,
+    /// Of a local herd whose nodes have standbys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub etcd: Vec<EtcdStatus>,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,6 +59,40 @@ pub struct NodeStatus {
     pub bytes: Option<u64>,
     /// Of a node of a local herd.
     pub data: Option<PathBuf>,
+    /// Its hosts, if it has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberStatus>,
+}
+
+/// One of the hosts of a node.
+#[derive(Debug, Serialize)]
+pub struct MemberStatus {
+    /// As Patroni calls it, or its address.
+    pub name: String,
+    pub up: bool,
+    /// `leader`, `sync standby`, `standby` (so Patroni says; else `primary` and `standby`), `down`.
+    pub role: String,
+    /// Of PostgreSQL.
+    pub pid: Option<u32>,
+    /// Of its Patroni, in a local herd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patroni_pid: Option<u32>,
+    pub host: String,
+    pub port: u16,
+    /// Of a local herd.
+    pub data: Option<PathBuf>,
+}
+
+/// The role of a member that is not up.
+pub const DOWN: &str = "down";
+
+/// One of the three etcds of a local herd.
+#[derive(Debug, Serialize)]
+pub struct EtcdStatus {
+    pub name: String,
+    pub up: bool,
+    pub pid: Option<u32>,
+    pub port: u16,
 }
 
 /// Looks at the herd in `dir`.
@@ -73,15 +110,29 @@ pub fn status(dir: &Path) -> Result<Status> {
             .and_then(|config| config.metrics)
             .map(|address| address.to_string()),
     };
-    let nodes: Vec<NodeStatus> = state.numbers().map(|number| node(Node::of(&files, &state, number))).collect();
-    Ok(Status {
-        up: router.up && nodes.iter().all(|node| node.up),
+    let one = |number| match state.ha {
+        true => ha::node(&files, &state, number),
+        false => node(Node::of(&files, &state, number)),
+    };
+    let mut status = Status {
+        up: true,
         url: state.url(),
         dir: Some(files.dir().to_owned()),
         shards: Some(state.shards),
         router,
-        nodes,
-    })
+        nodes: state.numbers().map(one).collect(),
+        etcd: if state.ha { ha::etcd(&files, &state) } else { Vec::new() },
+    };
+    status.sum_up();
+    Ok(status)
+}
+
+impl Status {
+    /// All of it is up if each part is.
+    pub fn sum_up(&mut self) {
+        let node_is_up = |node: &NodeStatus| node.up && node.members.iter().all(|member| member.up);
+        self.up = self.router.up && self.nodes.iter().all(node_is_up) && self.etcd.iter().all(|etcd| etcd.up);
+    }
 }
 
 fn node(node: Node) -> NodeStatus {
@@ -94,19 +145,8 @@ fn node(node: Node) -> NodeStatus {
         Answer::Ready { version } => version,
         _ => None,
     };
-    let (host, data) = ("127.0.0.1".to_owned(), Some(node.data));
-    NodeStatus {
-        name: node.name,
-        up,
-        pid,
-        host,
-        port: node.port,
-        version,
-        in_recovery: None,
-        prepared: None,
-        bytes: None,
-        data,
-    }
+    let new = NodeStatus::new(node.name, "127.0.0.1".to_owned(), node.port);
+    NodeStatus { up, pid, version, data: Some(node.data), ..new }
 }
 
 impl std::fmt::Display for Status {
@@ -125,21 +165,57 @@ impl std::fmt::Display for Status {
         for node in &self.nodes {
             let (name, state, port) = (&node.name, word(node.up), node.port);
             writeln!(f, "{name:<8} {state:<5} {port:>6} {:>8}  {}", pid(node.pid), node.details())?;
+            for member in &node.members {
+                let (name, state, port) = (format!("  {}", member.name), word(member.up), member.port);
+                writeln!(f, "{name:<8} {state:<5} {port:>6} {:>8}  {}", pid(member.pid), member.details())?;
+            }
+        }
+        for etcd in &self.etcd {
+            writeln!(f, "{:<8} {:<5} {:>6} {:>8}", etcd.name, word(etcd.up), etcd.port, pid(etcd.pid))?;
         }
         Ok(())
     }
 }
 
 impl NodeStatus {
+    /// One that nothing else is known of.
+    pub fn new(name: String, host: String, port: u16) -> NodeStatus {
+        NodeStatus {
+            name,
+            up: false,
+            pid: None,
+            host,
+            port,
+            version: None,
+            in_recovery: None,
+            prepared: None,
+            bytes: None,
+            data: None,
+            members: Vec::new(),
+        }
+    }
+
     fn details(&self) -> String {
         let version = self.version.as_ref().map(|version| format!("PostgreSQL {version}"));
         let recovers = self.in_recovery.filter(|is| *is).map(|_| "in recovery".to_owned());
         let prepared = self.prepared.filter(|n| *n > 0).map(|n| format!("{n} prepared"));
         let size = self.bytes.map(|bytes| format!("{} MiB", bytes >> 20));
         let place = match &self.data {
+            Some(data) => Some(data.display().to_string()),
+            // Members say where they are.
+            None if self.members.is_empty() => Some(format!("on {}", self.host)),
+            None => None,
+        };
+        [version, size, recovers, prepared, place].into_iter().flatten().collect::<Vec<_>>().join("  ")
+    }
+}
+
+impl MemberStatus {
+    fn details(&self) -> String {
+        let place = match &self.data {
             Some(data) => data.display().to_string(),
             None => format!("on {}", self.host),
         };
-        [version, size, recovers, prepared, Some(place)].into_iter().flatten().collect::<Vec<_>>().join("  ")
+        format!("{}  {place}", self.role)
     }
 }

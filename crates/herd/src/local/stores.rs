@@ -2,18 +2,17 @@
 //!
 //! It does not know what a store does. The program is one of its own, beside `herd` or where `HERD_COLUMN_BIN` says.
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::error::{Error, Result};
-use super::files::{Files, open_log, set_mode, tail, write_whole};
+use super::files::{Files, set_mode, tail, write_whole};
 use super::probe::probe;
-use super::process;
 use super::state::State;
+use super::{background, process};
 
 const PROGRAM: &str = "herd-column";
 /// How long a store may take to listen, and to end.
@@ -38,14 +37,8 @@ pub fn start(files: &Files, state: &State) -> Result<bool> {
 pub fn stop(files: &Files, state: &State) -> Result<()> {
     for number in state.numbers() {
         let Some(pid) = pid(files, number) else { continue };
-        process::signal(pid, Signal::TERM);
-        if !process::wait_for_end(pid, STOP_LIMIT) {
-            // What it had not noted it copies or applies again.
-            process::signal(pid, Signal::KILL);
-            if !process::wait_for_end(pid, STOP_LIMIT) {
-                return Err(Error::WillNotDie { pid });
-            }
-        }
+        // By force, if need be: what it had not noted it copies or applies again.
+        background::stop(pid, STOP_LIMIT)?;
         eprintln!("{}: stopped", name(number));
     }
     Ok(())
@@ -65,13 +58,10 @@ pub fn for_router(state: &State) -> String {
 /// The process of a node's store.
 fn pid(files: &Files, number: u16) -> Option<u32> {
     let config = files.store_config(number).display().to_string();
-    let is_ours = |pid: &u32| {
-        process::arguments(*pid).is_some_and(|arguments| {
-            let program = arguments.first().and_then(|a| Path::new(a).file_name()?.to_str().map(str::to_owned));
-            program.as_deref() == Some(PROGRAM) && arguments.contains(&config)
-        })
-    };
-    process::all().into_iter().find(is_ours)
+    background::find(|arguments| {
+        let program = arguments.first().and_then(|argument| Path::new(argument).file_name());
+        program.is_some_and(|program| program == PROGRAM) && arguments.contains(&config)
+    })
 }
 
 fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
@@ -97,10 +87,8 @@ fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
     }
     let log = files.store_log(number);
     let mut command = Command::new(&program);
-    command.arg("--config").arg(&config);
-    command.stdin(Stdio::null()).stdout(open_log(&log)?).stderr(open_log(&log)?).current_dir(files.dir());
-    command.process_group(0);
-    let mut child = command.spawn().map_err(|source| Error::Spawn { program: program.clone(), source })?;
+    command.arg("--config").arg(&config).current_dir(files.dir());
+    let mut child = background::start(command, &log)?;
     let failed =
         |reason: String| Error::StoreStart { store: name(number), reason, tail: tail(&log, 12), log: log.clone() };
     let end = Instant::now() + START_LIMIT;

@@ -7,6 +7,7 @@
 //! 4. make      missing nodes, in parallel                                       (node_make.rs)
 //! 5. start     nodes that do not run, in parallel, then the router
 //! ```
+//! Where nodes have standbys, Patroni does what 2, 4 and 5 say of nodes (ha/up.rs).
 //! Run again, it does what is left to do. It never removes a data directory that may hold data.
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use super::files::Files;
 use super::node::{Condition, MARKER, Node};
 use super::shape::{Options, shape};
 use super::state::{STORES_MAX, State, parse_setting};
-use super::{node_make, process, reach, router_process, stores};
+use super::{ha, node_make, process, reach, router_process, stores};
 
 /// Makes, repairs and starts; returns the URL when the herd serves.
 pub fn up(options: &Options) -> Result<String> {
@@ -32,28 +33,16 @@ pub fn up(options: &Options) -> Result<String> {
     state.settings.extend(given);
     state.columns |= options.columns;
     if state.columns && state.nodes > STORES_MAX {
-        return Err(Error::TooManyStores { nodes: state.nodes, max: STORES_MAX });
+        return Err(Error::TooManyNodes { what: "stores of column copies", nodes: state.nodes, max: STORES_MAX });
     }
-    let nodes: Vec<Node> = state.numbers().map(|number| Node::of(&files, &state, number)).collect();
-    let missing = check_conditions(&state, &nodes)?;
-
-    let router = router_process::pid(&files);
-    check_ports(&files, &state, &nodes, router.is_some())?;
-    let binaries = find_binaries(&nodes, &missing)?;
-    state.save(&files.state())?;
-    if !state.made {
-        router_process::write_config(&files, &state)?;
+    if state.columns && state.ha {
+        return Err(Error::StoresWithStandbys);
     }
-    make_nodes(&missing, &files, &binaries, &state)?;
-    if !state.made {
-        state.made = true;
-        state.save(&files.state())?;
-    }
-
-    // Made ones have a real path by now.
-    let nodes: Vec<Node> = state.numbers().map(|number| Node::of(&files, &state, number)).collect();
-    let started = start_nodes(&nodes, &binaries, &state)?;
-    let mut router = router;
+    let mut router = router_process::pid(&files);
+    let started = match state.ha {
+        true => ha::start(&files, &mut state, router.is_some())?,
+        false => start(&files, &mut state, router.is_some())?,
+    };
     let mut stores = false;
     if state.columns {
         stores = stores::start(&files, &state)?;
@@ -66,10 +55,43 @@ pub fn up(options: &Options) -> Result<String> {
         }
     }
     let started = start_router(&files, &state, router)? || started || stores;
+    if state.ha {
+        ha::wait_for_standbys(&files, &state)?;
+    }
     if !started {
         eprintln!("this herd is running already");
     }
     Ok(state.url())
+}
+
+/// Makes nodes that are missing and starts those that do not run. True: at least one was started.
+fn start(files: &Files, state: &mut State, router_runs: bool) -> Result<bool> {
+    let nodes = |state: &State| -> Vec<Node> { state.numbers().map(|number| Node::of(files, state, number)).collect() };
+    let found = nodes(state);
+    let missing = check_conditions(state, &found)?;
+    let stopped = found.iter().filter(|node| node.pid().is_none()).map(|node| (node.name.clone(), node.port));
+    check_ports(files, state, &stopped.collect::<Vec<_>>(), router_runs)?;
+    let binaries = find_binaries(&found, &missing)?;
+    note_begun(files, state)?;
+    make_nodes(&missing, files, &binaries, state)?;
+    note_made(files, state)?;
+    // Made ones have a real path by now.
+    start_nodes(&nodes(state), &binaries, state)
+}
+
+/// Whatever comes next, this herd's shape and how its router reaches the nodes are settled.
+pub(super) fn note_begun(files: &Files, state: &State) -> Result<()> {
+    state.save(&files.state())?;
+    if state.made { Ok(()) } else { router_process::write_config(files, state) }
+}
+
+/// From now on a node that is missing is a loss.
+pub(super) fn note_made(files: &Files, state: &mut State) -> Result<()> {
+    if state.made {
+        return Ok(());
+    }
+    state.made = true;
+    state.save(&files.state())
 }
 
 /// The nodes to be made; an error for whatever cannot be started and must not be touched.
@@ -92,17 +114,18 @@ fn check_conditions(state: &State, nodes: &[Node]) -> Result<Vec<Node>> {
     Ok(missing)
 }
 
-fn check_ports(files: &Files, state: &State, nodes: &[Node], router_runs: bool) -> Result<()> {
+/// The ports that these stopped servers, and the router if it does not run, need are free.
+pub(super) fn check_ports(files: &Files, state: &State, stopped: &[(String, u16)], router_runs: bool) -> Result<()> {
     let router = (!router_runs).then(|| ("the router".to_owned(), state.port));
-    let stopped = nodes.iter().filter(|node| node.pid().is_none()).map(|node| (node.name.clone(), node.port));
-    for (user, port) in router.into_iter().chain(stopped) {
+    for (user, port) in router.into_iter().chain(stopped.iter().cloned()) {
         // A server of its own that was killed a moment ago may not be gone yet.
         let free = if state.made { process::port_becomes_free(port) } else { process::port_is_free(port) };
         if !free {
             let remedy = match state.made {
                 true => "stop that process; a herd keeps its ports".to_owned(),
                 false => {
-                    format!("choose others with --port (the herd uses that port and the {} after it)", state.nodes)
+                    let after = state.ports_after();
+                    format!("choose others with --port (the herd uses that port and the {after} after it)")
                 }
             };
             return Err(Error::PortInUse { port, owner: process::port_owner(port), user, remedy });
@@ -181,8 +204,8 @@ fn start_router(files: &Files, state: &State, running: Option<u32>) -> Result<bo
     Ok(true)
 }
 
-/// Does the same for several nodes at once; the first error, in the nodes' order, when all are done.
-pub(super) fn in_parallel(nodes: &[Node], work: impl Fn(&Node) -> Result<()> + Sync) -> Result<()> {
+/// Does the same for several at once; the first error, in their order, when all are done.
+pub(super) fn in_parallel<T: Sync>(nodes: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = nodes.iter().map(|node| scope.spawn(|| work(node))).collect();
         let mut results = threads.into_iter().map(|thread| match thread.join() {

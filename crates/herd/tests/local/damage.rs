@@ -117,7 +117,7 @@ fn lost_files_are_written_anew_but_a_lost_node_is_told() {
     place.run("down", &[]).said("router: stopped");
 
     fs::rename(place.file("node2"), place.root().join("elsewhere")).unwrap();
-    place.run("up", &[]).failed("the data of a node of this herd, is gone");
+    place.run("up", &[]).failed("data of this herd, is gone");
     assert!(!place.file("node2").exists(), "an empty node in its place would hide the loss");
     fs::rename(place.root().join("elsewhere"), place.file("node2")).unwrap();
     place.run("up", &[]).said("router: ready");

@@ -30,6 +30,7 @@ fn a_herd_keeps_its_shape() {
     place.run("up", &["--nodes", "3"]).failed("a herd with nodes 2, not 3").failed("herd node add");
     place.run("up", &["--port", "7777"]).failed(&format!("a herd with port {}, not 7777", place.port));
     place.run("up", &["--shards", "8"]).failed("a herd with shards 32, not 8");
+    place.run("up", &["--ha"]).failed("whose nodes have no standbys");
     place.run("up", &["--shards", "32", "--nodes", "2"]).said("running already");
 }
 
