@@ -17,7 +17,7 @@ const LIST: &str = "SELECT id, kind, about, state, step, pg_size_pretty(bytes_do
 
 /// Those that run, and those that were seen to run.
 const NOW: &str = "SELECT coalesce(jsonb_agg(to_jsonb(j) || jsonb_build_object('left', extract(epoch FROM time_left)::bigint)), '[]') \
-    FROM herd.jobs j WHERE state = 'running' OR id = ANY (ARRAY[{seen}]::bigint[])";
+    FROM herd.jobs j WHERE state IN ('running', 'waiting') OR id = ANY (ARRAY[{seen}]::bigint[])";
 
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Between two jobs of one call (a drain, say) none runs.
@@ -42,7 +42,7 @@ struct Job {
 
 impl Job {
     fn runs(&self) -> bool {
-        self.state == "running"
+        matches!(&*self.state, "running" | "waiting")
     }
 
     /// What there is besides bytes.

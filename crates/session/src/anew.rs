@@ -162,15 +162,21 @@ impl Session {
     /// A change of the schema failed so. If it lost to others all of it is undone, and it may begin again in a moment, as
     /// long as the client lets it. Otherwise the error.
     pub async fn change_anew(&mut self, e: ExecError, retry: &mut Retry) -> Result<()> {
-        let lost = match e.code().as_str() {
-            sqlstate::T_R_DEADLOCK_DETECTED | sqlstate::T_R_SERIALIZATION_FAILURE => true,
+        let deadlock = match e.code().as_str() {
+            sqlstate::T_R_DEADLOCK_DETECTED => true,
             // Cancelled to break a deadlock over several nodes.
-            sqlstate::QUERY_CANCELED => self.io.take_deadlocked(),
+            sqlstate::QUERY_CANCELED => self.io.is_deadlocked(),
+            _ => false,
+        };
+        let lost = match e.code().as_str() {
+            _ if deadlock => true,
+            sqlstate::T_R_SERIALIZATION_FAILURE => true,
             // A router that has rights followed meanwhile; or another client, and then it is no worse.
             _ if e.to_fields().is_overtaken() => true,
             _ => false,
         };
-        let alone = retry.fresh || retry.first;
+        // What the transaction has read is what the other waits for: that would not end.
+        let alone = retry.fresh || retry.first && !(deadlock && self.reading.is_some());
         let may = lost && alone && retry.attempt < CHANGES_MAX && !matches!(e, ExecError::Partial(_));
         if !may || self.io.has_left() || !self.io.take_back(retry.before) {
             return Err(e);

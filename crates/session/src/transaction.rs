@@ -252,6 +252,9 @@ impl Session {
     pub async fn begin_again(&mut self) {
         use exec::Client;
         self.transaction.doubtful |= !self.io.settled().await;
+        if let Some(reading) = &self.reading {
+            reading.counts_again();
+        }
         self.transaction.begin_again().await;
         let kept = std::mem::take(&mut self.transaction.kept);
         kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane)));

@@ -364,6 +364,11 @@ impl Transaction {
         self.history.iter().any(|e| matches!(e, Event::Savepoint(n) if n == name))
     }
 
+    /// Whether what nodes keep for it now could be given back before it ends.
+    pub fn has_savepoints(&self) -> bool {
+        self.history.iter().any(|e| matches!(e, Event::Savepoint(_)))
+    }
+
     /// Runs SQL on every participant; all are waited for, the first error is returned.
     pub async fn everywhere(&mut self, sql: &str) -> Result<(), PoolError> {
         self.everywhere_but(None, sql).await

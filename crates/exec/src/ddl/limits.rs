@@ -29,6 +29,12 @@ impl Limits {
         Ok(())
     }
 
+    /// Of so long a wait what they leave.
+    pub fn at_most(&self, wait: Duration) -> Duration {
+        let left = [self.statement, self.lock].into_iter().flatten().map(|l| l.saturating_sub(self.begun.elapsed()));
+        left.fold(wait, Duration::min).max(Duration::from_millis(1))
+    }
+
     fn read(begun: Instant, rows: &[catalog::Row]) -> Self {
         let limit = |at: usize| {
             let ms: u64 = rows.first()?.get(at)?.as_deref()?.parse().ok()?;

@@ -22,6 +22,10 @@ use crate::work::Work;
 /// How long a try waits for a lock on a node: less than PostgreSQL's deadlock_timeout.
 const TRIES: [Duration; 4] =
     [Duration::from_millis(100), Duration::from_millis(250), Duration::from_millis(400), Duration::from_millis(450)];
+/// A transaction that has locks already may be waited for by whom it waits for: after so long it waits as PostgreSQL does for a while, so that who
+/// looks for deadlocks finds it, a node after its deadlock_timeout (a second by default) or the routers (herd `router/deadlock.rs`).
+const PATIENT: Duration = Duration::from_millis(1000);
+const CIRCLE_WAIT: Duration = Duration::from_millis(1700);
 /// From a change's locks to its end, as long as those who wait for it are not let to the nodes.
 const CHANGE_MAX: Duration = Duration::from_millis(500);
 
@@ -161,11 +165,17 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         let others = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home);
         let nodes: Vec<NodeId> = std::iter::once(home).chain(others).collect();
+        let has_locks = !self.transaction.is_fresh() || self.reading.is_some();
         self.hold_connections(nodes.iter().copied()).await?;
+        self.stand_on_nodes().await?;
         let begun = Instant::now();
-        let mut limits = None;
+        let mut limits: Option<Limits> = None;
         for attempt in 0.. {
-            let wait = TRIES[attempt.min(TRIES.len() - 1)];
+            let long = has_locks && locks.kind.is_none() && begun.elapsed() >= PATIENT;
+            let wait = match &limits {
+                Some(limits) if long => limits.at_most(CIRCLE_WAIT),
+                _ => TRIES[attempt.min(TRIES.len() - 1)],
+            };
             let Err(e) = self.one_try(&nodes, locks, wait, attempt).await else {
                 if locks.wanted.mode == LockMode::AccessExclusive {
                     self.transaction.has_alone(plan::ddl::with_partitions(locks.oids(), &self.epoch.snapshot));
@@ -174,7 +184,8 @@ impl<C: Client> Work<'_, C> {
             };
             let of_statement = locks.kind.is_none();
             match e.code().as_str() {
-                sqlstate::LOCK_NOT_AVAILABLE | sqlstate::T_R_DEADLOCK_DETECTED => {}
+                sqlstate::LOCK_NOT_AVAILABLE => {}
+                sqlstate::T_R_DEADLOCK_DETECTED if !has_locks => {}
                 // The statement itself will fail, and says so in its own words; or it needs less than we thought.
                 sqlstate::INSUFFICIENT_PRIVILEGE | sqlstate::UNDEFINED_TABLE if of_statement => return Ok(()),
                 _ => return Err(e),
@@ -183,7 +194,20 @@ impl<C: Client> Work<'_, C> {
                 None => Some(self.limits(begun).await?),
                 some => some,
             };
-            self.rest(limits.as_ref(), wait.mul_f64(0.5 + rand::random::<f64>())).await?;
+            let pause = wait.min(TRIES[TRIES.len() - 1]).mul_f64(0.5 + rand::random::<f64>());
+            self.rest(limits.as_ref(), pause).await?;
+        }
+        Ok(())
+    }
+
+    /// What the transaction has read before it began on any node, the first of them has locks for: from here on others meet these, and the router counts it
+    /// no more, so that two who wait for each other can be seen to.
+    pub(super) async fn stand_on_nodes(&mut self) -> Result<()> {
+        let counted = self.reading.filter(|r| r.is_counted() && self.transaction.is_active());
+        // Going back to a savepoint could take the locks away.
+        if let Some(reading) = counted.filter(|_| !self.transaction.has_savepoints()) {
+            self.ask_home("SELECT 1").await?;
+            reading.stands_on_node();
         }
         Ok(())
     }

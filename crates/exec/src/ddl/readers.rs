@@ -55,6 +55,7 @@ impl<C: Client> Work<'_, C> {
         if !self.transaction.is_active() || alone.tables.as_ref().is_some_and(Vec::is_empty) {
             return self.spread(spread, answers, raises_epoch).await;
         }
+        self.stand_on_nodes().await?;
         let (mut wait, mut pause) = ((Instant::now(), None), None);
         let done = self.tried_alone(spread, answers, raises_epoch, alone, &mut wait, &mut pause).await;
         match &done {

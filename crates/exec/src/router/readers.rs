@@ -6,7 +6,7 @@ pub mod elsewhere;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use catalog::{Oid, Relation, Snapshot};
 use parking_lot::Mutex;
@@ -31,6 +31,8 @@ impl Default for Readers {
 pub struct Reading {
     readers: Arc<Readers>,
     tables: Vec<Arc<Relation>>,
+    /// A node keeps locks for it, which others meet: it is not counted any more.
+    stands: AtomicBool,
     /// How often the router's lease on the catalog had run out by then.
     pub gaps: u32,
 }
@@ -58,7 +60,7 @@ impl Readers {
 
     /// A transaction begins to read.
     pub fn begin(self: &Arc<Self>, gaps: u32) -> Reading {
-        Reading { readers: self.clone(), tables: Vec::new(), gaps }
+        Reading { readers: self.clone(), tables: Vec::new(), stands: AtomicBool::new(false), gaps }
     }
 
     /// Whether others than `own` read one of the tables.
@@ -67,7 +69,7 @@ impl Readers {
         if all.is_empty() {
             return false;
         }
-        let own = |table: Oid| usize::from(own.is_some_and(|r| r.has(table)));
+        let own = |table: Oid| usize::from(own.is_some_and(|r| r.is_counted() && r.has(table)));
         tables.iter().any(|table| all.get(table).is_some_and(|count| *count > own(*table)))
     }
 
@@ -104,13 +106,30 @@ impl Reading {
         self.tables.iter().filter(still).map(|t| catalog::qualified(&t.schema, &t.name)).collect()
     }
 
-    fn has(&self, table: Oid) -> bool {
-        self.tables.iter().any(|t| t.oid == table)
+    /// Others are told of it by the router alone.
+    pub fn is_counted(&self) -> bool {
+        !self.stands.load(Ordering::Relaxed)
     }
-}
 
-impl Drop for Reading {
-    fn drop(&mut self) {
+    /// A node has its locks, until the transaction ends.
+    pub fn stands_on_node(&self) {
+        if self.stands.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.forget();
+    }
+
+    /// The node is about to give these locks back, and the transaction goes on.
+    pub fn counts_again(&self) {
+        if self.stands.swap(false, Ordering::Relaxed) {
+            let mut all = self.readers.tables.lock();
+            for table in &self.tables {
+                *all.entry(table.oid).or_default() += 1;
+            }
+        }
+    }
+
+    fn forget(&self) {
         let mut all = self.readers.tables.lock();
         for table in &self.tables {
             if let Some(count) = all.get_mut(&table.oid) {
@@ -122,5 +141,17 @@ impl Drop for Reading {
         }
         drop(all);
         self.readers.ended.notify_waiters();
+    }
+
+    fn has(&self, table: Oid) -> bool {
+        self.tables.iter().any(|t| t.oid == table)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if self.is_counted() {
+            self.forget();
+        }
     }
 }
