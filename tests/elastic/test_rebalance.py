@@ -157,9 +157,20 @@ def test_moves_no_more_than_it_may(elastic, automatic):
     assert elastic.shards("r_bound") == before and _plan(elastic, "size") != []
 
 
+def test_a_node_that_was_drained_stays_empty(elastic, automatic):
+    _skewed(elastic, "r_drained")
+    elastic.a.run("select herd.drain_node('node3')")
+    automatic(auto_interval="1s", auto_rebalance="size")
+    time.sleep(18)
+    assert 3 not in elastic.shards("r_drained").values()
+    elastic.a.run("select herd.rebalance()")
+    assert 3 in elastic.shards("r_drained").values()
+
+
 def test_splits_by_itself(elastic, automatic):
-    _skewed(elastic, "r_large")
-    automatic(auto_interval="1s", auto_split_bytes="200kB")
+    _skewed(elastic, "r_large", heavy=20_000)
+    # Below a megabyte nothing is split.
+    automatic(auto_interval="1s", auto_split_bytes="20kB")
     _until(lambda: len(elastic.shards("r_large")) >= SHARDS + 2)
     # Halves are small enough.
     _until(lambda: not elastic.on_node(1, "select from herd.job where state = 'running'"))
@@ -170,7 +181,7 @@ def test_one_large_key_is_not_split_for_ever(elastic, automatic):
     elastic.without_tables()
     elastic.a.run(
         "create table r_one (k int, n int, v text, primary key (k, n))", "alter table r_one alter v set storage external", "select create_distributed_table('r_one', 'k', shard_count => 2)",
-        "insert into r_one select 7, g, repeat(md5(g::text), 100) from generate_series(1, 199) g",
+        "insert into r_one select 7, g, repeat(md5(g::text), 400) from generate_series(1, 199) g",
     )
     automatic(auto_interval="1s", auto_split_bytes="100kB")
     counts = []

@@ -19,7 +19,8 @@ use crate::target::{Login, NodeTarget};
 /// locks with them. It costs a node a system call each time.
 pub(crate) const CHECK: (&str, &str) = ("client_connection_check_interval", "2s");
 
-/// What every connection of the router's own starts with: nothing that is set for its role or its database decides what
+/// What every connection of the router's own starts with: a node notices within seconds that the router's machine is gone, which what it has taken for
+/// itself (a job) lasts for; and nothing that is set for its role or its database decides what
 /// its statements mean.
 pub const OWN_STARTUP: [(&str, &str); 4] = [
     ("client_encoding", "UTF8"),
@@ -27,7 +28,8 @@ pub const OWN_STARTUP: [(&str, &str); 4] = [
     CHECK,
     (
         "options",
-        "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres -c extra_float_digits=1 -c array_nulls=on -c jit=off",
+        "-c search_path=pg_catalog,pg_temp -c DateStyle=ISO -c IntervalStyle=postgres -c extra_float_digits=1 -c array_nulls=on -c jit=off \
+         -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=4 -c tcp_user_timeout=15000",
     ),
 ];
 

@@ -22,30 +22,33 @@ use crate::serve::serve_inside;
 
 /// How often it is looked for jobs that other routers have been asked for, or have left.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often settings are read that say what is done automatically, and how long a look may take.
+const AUTOMATIC_EVERY: Duration = Duration::from_secs(5);
+const AUTOMATIC_MAX: Duration = Duration::from_secs(20);
+/// How often a call is cancelled until it has ended: a cancel may find it between two statements.
+const CANCEL_EVERY: Duration = Duration::from_millis(200);
 /// So many does one router work on at once.
 const AT_ONCE: usize = 2;
 /// Of what such a session says; notices and an error, or one value.
 const MESSAGE_MAX: usize = 1 << 20;
 
 /// Nothing that is set for a role ends a job half-way.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("application_name", "herd job"),
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("idle_in_transaction_session_timeout", "0"),
     ("default_transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
 ];
 
 /// Works on jobs for as long as the router lives.
 pub async fn work_on_jobs(router: Arc<Router>) {
-    let (mut at_work, mut automatic) = (JoinSet::new(), Automatic::default());
+    tokio::spawn(look_for_work(router.clone()));
+    let mut at_work = JoinSet::new();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {
-                if let Err(error) = automatic.look(&router.herd).await {
-                    tracing::debug!(%error, "it will be looked again whether anything is to be moved or split automatically");
-                }
-            }
+            () = tokio::time::sleep(LOOK_EVERY) => {}
             () = router.herd.entered.notified() => {}
             Some(_) = at_work.join_next() => {}
         }
@@ -64,19 +67,39 @@ pub async fn work_on_jobs(router: Arc<Router>) {
     }
 }
 
+/// What is to be moved and split without anybody's asking.
+async fn look_for_work(router: Arc<Router>) {
+    let mut automatic = Automatic::default();
+    loop {
+        tokio::time::sleep(AUTOMATIC_EVERY).await;
+        match tokio::time::timeout(AUTOMATIC_MAX, automatic.look(&router.herd)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "it will be looked again whether anything is to be moved or split")
+            }
+            Err(_) => tracing::debug!("a node takes long to tell what is to be moved or split"),
+        }
+    }
+}
+
 async fn work_on(router: Arc<Router>, mut task: Task) {
+    if task.cancelled {
+        return end(task, Outcome::Cancelled).await;
+    }
     let (id, call) = (task.id, task.call.clone());
     tracing::info!(job = id, call = %task.call, "works on a job");
     match task.is_clear(&router.herd).await {
         Ok(true) => {}
-        Ok(false) => return later(task).await,
+        // What a router has left of it is not taken away yet.
+        Ok(false) => return end(task, Outcome::Later).await,
         Err(error) => {
             tracing::debug!(job = id, %error, "what was left of a job can't be looked at");
-            return later(task).await;
+            return end(task, Outcome::Later).await;
         }
     }
-    let outcome = match (Client::begin(&router, id).await, task.caller.clone()) {
-        (Ok(mut client), Some(caller)) => {
+    let begun = async { Ok::<_, ExecError>((Client::begin(&router, &task.settings, id).await?, task.caller().await?)) };
+    let outcome = match begun.await {
+        Ok((mut client, Some(caller))) => {
             let ended = tokio::select! {
                 biased;
                 said = client.call(&caller, &call) => Ok(said),
@@ -91,20 +114,18 @@ async fn work_on(router: Arc<Router>, mut task: Task) {
                 },
             }
         }
-        (Ok(_), None) => {
+        Ok((_, None)) => {
             Outcome::Failed(ErrorFields::error(sqlstate::UNDEFINED_OBJECT, "the role that called it is gone"))
         }
-        (Err(error), _) => Outcome::Failed(error.to_fields()),
+        Err(error) => Outcome::Failed(error.to_fields()),
     };
-    if let Err(error) = task.end(outcome).await {
-        tracing::warn!(job = id, %error, "it is not noted how a job has ended: it will be made again");
-    }
+    end(task, outcome).await;
 }
 
-/// What a router has left of it is not taken away yet.
-async fn later(task: Task) {
-    if let Err(error) = task.end(Outcome::Later).await {
-        tracing::debug!(%error, "a job will be taken for one that nobody works on");
+async fn end(task: Task, outcome: Outcome) {
+    let id = task.id;
+    if let Err(error) = task.end(outcome).await {
+        tracing::warn!(job = id, %error, "it is not noted how a job has ended: it will be made again");
     }
 }
 
@@ -116,6 +137,8 @@ struct Client {
     secret: Vec<u8>,
     /// What is answered next is the call.
     calls: bool,
+    /// What has come of the answer so far.
+    said: Said,
 }
 
 /// What a session has said up to ReadyForQuery.
@@ -137,14 +160,15 @@ impl Said {
 
 impl Client {
     /// Logged in as the router's own role.
-    async fn begin(router: &Arc<Router>, job: i64) -> Result<Client, ExecError> {
+    async fn begin(router: &Arc<Router>, settings: &[(String, String)], job: i64) -> Result<Client, ExecError> {
         let herd = &router.herd;
         let login = herd.own.login();
         let role = herd.roles.find(&login.user).await?;
         let snapshot = herd.epoch.load().snapshot.clone();
         let database = snapshot.node(snapshot.home).map(|home| home.database.clone()).unwrap_or_default();
         let (near, far) = pair().await.map_err(broken)?;
-        let parameters = SETTINGS.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+        let mut parameters = SETTINGS.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+        parameters.extend_from_slice(settings);
         let session = LoggedIn {
             stream: ClientStream::new(far, &Liveness::CLIENT).map_err(broken)?,
             rbuf: BytesMut::new(),
@@ -157,7 +181,8 @@ impl Client {
             job: Some(job),
         };
         serve_inside(Box::new(session), router.clone());
-        let mut client = Client { stream: near, read: BytesMut::new(), pid: 0, secret: vec![], calls: false };
+        let mut client =
+            Client { stream: near, read: BytesMut::new(), pid: 0, secret: vec![], calls: false, said: Said::default() };
         match client.answer().await.map_err(broken)?.error {
             None => Ok(client),
             Some(fields) => Err(ExecError::Sql(Box::new(fields))),
@@ -186,8 +211,12 @@ impl Client {
 
     /// Ends what runs, and waits until it has; what has become of the call if that went on to its end.
     async fn cancel(&mut self, router: &Router) -> Option<Outcome> {
-        let _ = router.cancels.cancel(self.pid, &self.secret).await;
-        let said = self.answer().await.ok()?;
+        let said = loop {
+            let _ = router.cancels.cancel(self.pid, &self.secret).await;
+            if let Ok(answered) = tokio::time::timeout(CANCEL_EVERY, self.answer()).await {
+                break answered.ok()?;
+            }
+        };
         (self.calls && said.error.is_none()).then(|| said.outcome())
     }
 
@@ -196,9 +225,10 @@ impl Client {
         self.answer().await
     }
 
+    /// May be given up, and asked for again.
     async fn answer(&mut self) -> io::Result<Said> {
-        let mut said = Said::default();
         loop {
+            let said = &mut self.said;
             while let Some(message) = frame::take(&mut self.read, MESSAGE_MAX).map_err(io::Error::other)? {
                 let body = message.body();
                 match message.tag() {
@@ -210,14 +240,14 @@ impl Client {
                         said.error = error;
                         // Nothing comes behind it.
                         if fatal {
-                            return Ok(said);
+                            return Ok(std::mem::take(said));
                         }
                     }
                     b'K' => {
                         self.pid = body.first_chunk().map_or(0, |pid| i32::from_be_bytes(*pid));
                         self.secret = body.get(4..).unwrap_or_default().to_vec();
                     }
-                    b'Z' => return Ok(said),
+                    b'Z' => return Ok(std::mem::take(said)),
                     _ => {}
                 }
             }

@@ -110,10 +110,6 @@ CREATE OR REPLACE FUNCTION herd.rebalance(by text, background boolean) RETURNS b
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance'); SELECT NULL::bigint $$;
 COMMENT ON FUNCTION herd.rebalance(text, boolean) IS 'moves shards until nodes have as much of what is named, by a job in the background (through a router)';
 
-CREATE OR REPLACE FUNCTION herd.cluster(table_name regclass, index_name text, background boolean) RETURNS bigint
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.cluster'); SELECT NULL::bigint $$;
-COMMENT ON FUNCTION herd.cluster(regclass, text, boolean) IS 'rewrites the shards of a table in the order of an index, by a job in the background (through a router)';
-
 CREATE OR REPLACE FUNCTION herd.rebalance(by text) RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.rebalance(text) IS 'moves shards until nodes have as many shards, bytes (size), rows, or as much to do (load) (through a router)';

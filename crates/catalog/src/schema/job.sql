@@ -61,7 +61,12 @@ COMMENT ON VIEW herd.jobs IS 'moves and splits of shards, and calls in the backg
 CREATE OR REPLACE FUNCTION herd.cancel_job(job bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $$ BEGIN
-    UPDATE herd.job j SET cancel = true WHERE j.id = job AND j.state = 'running';
+    -- What nobody works on ends here; what was begun in its course ends with it.
+    UPDATE herd.job j SET cancel = true,
+           state = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN 'cancelled' ELSE j.state END,
+           error = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN 'it was cancelled by herd.cancel_job()' ELSE j.error END,
+           ended_at = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN clock_timestamp() END
+     WHERE j.state = 'running' AND (j.id = job OR j.parent = job);
     RETURN FOUND;
 END $$;
 COMMENT ON FUNCTION herd.cancel_job(bigint) IS 'asks for the end of a job in herd.jobs';

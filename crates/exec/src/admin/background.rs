@@ -18,14 +18,20 @@ use crate::work::Work;
 
 /// How often it is looked whether a job has ended, or shall.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Settings by which arguments are read: those of who asked count.
+const MEANING: [&str; 3] = ["datestyle", "intervalstyle", "timezone"];
 /// How long the router that was asked may begin with a job before any other.
 const FIRST: &str = "1 s";
 /// How long what a router has left of a job is waited for at a time.
 const LATER: &str = "500 ms";
+/// How long nodes may take to have it taken away.
+const UNDO_MAX: Duration = Duration::from_secs(4);
 /// After so many tries it is not tried again.
 const TRIES_MAX: u32 = 100;
 /// The longest time between two tries.
 const PAUSE_MAX: u32 = 60;
+/// The same where another job, or a change, has the tables.
+const IN_USE_PAUSE: u32 = 3;
 
 /// Jobs that this router may begin with: nobody works on them. One that was taken a moment ago has somebody, whatever was known of backends then.
 fn free(herd: &Herd) -> String {
@@ -63,18 +69,33 @@ impl<C: Client> Work<'_, C> {
                 table
             }
         };
+        // What texts of its arguments mean.
+        let meaning = MEANING.iter().filter_map(|name| Some((*name, self.settings.get(name)?)));
+        let meaning: Vec<String> = meaning.map(|(name, value)| format!("'{name}', {}", quote_literal(value))).collect();
         const WHO: &str = "SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user";
         let caller = self.ask_home(WHO).await?.into_iter().flatten().flatten().next();
         let caller = caller.ok_or_else(|| ExecError::internal("home does not know who asks"))?;
+        let home = &self.herd.config.home;
+        // Where the router is no superuser.
+        let may = format!(
+            "SELECT pg_has_role({caller}, CASE WHEN current_setting('server_version_num')::int4 >= 160000 THEN 'SET' ELSE 'MEMBER' END)"
+        );
+        if self.herd.own.rows(home, &may).await?.first().and_then(|row| row.first()?.as_deref()) != Some("t") {
+            let message =
+                "a job in the background is made by the router's role in the caller's name, which it may not take";
+            return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message)
+                .hint("GRANT the caller's role to the router's, or call it without background => true."));
+        }
         let enter = format!(
             "INSERT INTO herd.job (kind, about, arguments, router, not_before, step, call, caller) \
-             VALUES ({}, {}, '{{}}', '{:016x}', clock_timestamp() + interval '{FIRST}', 'wait', {}, {caller}) RETURNING id",
+             VALUES ({}, {}, jsonb_build_object('settings', jsonb_build_object({})), '{:016x}', clock_timestamp() + interval '{FIRST}', 'wait', {}, {caller}) RETURNING id",
             quote_literal(&call.name),
             quote_literal(&about),
+            meaning.join(", "),
             self.herd.router,
             quote_literal(&call.statement()),
         );
-        let rows = self.herd.own.rows(&self.herd.config.home, &enter).await?;
+        let rows = self.herd.own.rows(home, &enter).await?;
         self.herd.entered.notify_one();
         let id = rows.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
         id.ok_or_else(|| ExecError::internal("home gives no number for a job"))
@@ -124,8 +145,10 @@ impl<C: Client> Work<'_, C> {
 pub struct Task {
     pub id: i64,
     pub call: String,
-    /// In whose name; none: there is no such role any more.
-    pub caller: Option<String>,
+    /// By which its arguments are read.
+    pub settings: Vec<(String, String)>,
+    /// Somebody has cancelled it.
+    pub cancelled: bool,
     tries: u32,
     desk: Conn,
 }
@@ -152,20 +175,32 @@ impl Task {
         }
         let mut desk = herd.own.connect(home).await?;
         let take = format!(
-            "UPDATE herd.job t SET owner_pid = a.pid, owner_start = a.backend_start, router = '{:016x}', tries = tries + 1, \
-                    step = 'begin', not_before = NULL, updated_at = clock_timestamp() \
+            "SET statement_timeout = 0; SET lock_timeout = '1s'; \
+             UPDATE herd.job t SET owner_pid = a.pid, owner_start = a.backend_start, router = '{:016x}', step = 'begin', not_before = NULL, updated_at = clock_timestamp(), \
+                    tries = CASE WHEN EXISTS (SELECT FROM herd.job c WHERE c.parent = t.id AND c.state = 'done' AND c.ended_at > t.updated_at) \
+                                 THEN 1 ELSE t.tries + 1 END \
                FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() \
                 AND t.id = (SELECT j.id FROM herd.job j WHERE {free} ORDER BY j.id LIMIT 1 FOR UPDATE SKIP LOCKED) \
-             RETURNING t.id, t.call, t.tries, (SELECT rolname FROM pg_roles r WHERE r.oid = t.caller)",
+             RETURNING t.id, t.call, t.tries, t.cancel, \
+                       (SELECT jsonb_agg(jsonb_build_array(e.key, e.value)) FROM jsonb_each_text(t.arguments -> 'settings') e)",
             herd.router
         );
         let rows = desk.simple(&take).await?;
-        let Some([Some(id), Some(call), Some(tries), caller]) = rows.first().map(|row| &row[..]) else {
+        let Some([Some(id), Some(call), Some(tries), Some(cancel), settings]) = rows.last().map(|row| &row[..]) else {
             return Ok(None);
         };
-        let (id, tries) = (id.parse(), tries.parse());
-        let (Ok(id), Ok(tries)) = (id, tries) else { return Err(ExecError::internal("home told of no job")) };
-        Ok(Some(Task { id, call: call.clone(), caller: caller.clone(), tries, desk }))
+        let (Ok(id), Ok(tries)) = (id.parse(), tries.parse()) else {
+            return Err(ExecError::internal("home told of no job"));
+        };
+        let settings = settings.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        Ok(Some(Task { id, call: call.clone(), settings, cancelled: cancel == "t", tries, desk }))
+    }
+
+    /// In whose name, as the role is called now; none: it is gone.
+    pub async fn caller(&mut self) -> Result<Option<String>> {
+        let ask =
+            format!("SELECT r.rolname FROM herd.job j JOIN pg_roles r ON r.oid = j.caller WHERE j.id = {}", self.id);
+        Ok(self.desk.simple(&ask).await?.into_iter().flatten().flatten().next())
     }
 
     /// Whether nothing is left of what routers that are gone have begun in its course: of that either all has been done, or it is undone.
@@ -174,7 +209,9 @@ impl Task {
         if self.desk.simple(&left).await?.is_empty() {
             return Ok(true);
         }
-        super::move_shard::undo_orphans(&mut self.desk, herd).await?;
+        let undone = tokio::time::timeout(UNDO_MAX, super::move_shard::undo_orphans(&mut self.desk, herd)).await;
+        self.desk.finish_given_up().await?;
+        undone.unwrap_or(Ok(()))?;
         Ok(self.desk.simple(&left).await?.is_empty())
     }
 
@@ -196,6 +233,8 @@ impl Task {
                     Some(_) => return Outcome::Cancelled,
                     None => return Outcome::Lost,
                 },
+                // Somebody looks at it for long.
+                Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE => {}
                 Err(_) => return Outcome::Lost,
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -231,9 +270,13 @@ impl Task {
                 let why = quote_literal(&format!("{}{detail}", fields.message()));
                 let ends = match again {
                     true => {
-                        // Another job has its tables, or a change has met it: that is over soon.
-                        let pause = if code == sqlstate::OBJECT_IN_USE { 2 } else { 1 << self.tries.min(5) };
-                        format!("not_before = clock_timestamp() + interval '{} s', step = 'wait'", pause.min(PAUSE_MAX))
+                        let pause = (1 << self.tries.min(6)).min(PAUSE_MAX);
+                        // Another job has its tables, however long: that is not its fault.
+                        let (pause, tries) = match code {
+                            sqlstate::OBJECT_IN_USE => (IN_USE_PAUSE, "tries - 1"),
+                            _ => (pause, "tries"),
+                        };
+                        format!("not_before = clock_timestamp() + interval '{pause} s', step = 'wait', tries = {tries}")
                     }
                     false => format!("state = '{state}', ended_at = clock_timestamp()"),
                 };
@@ -253,7 +296,9 @@ impl Task {
 /// An error that another time may not have: a node was away, something was in the way, there was no room.
 fn passes(code: &str) -> bool {
     let class = code.get(..2).unwrap_or_default();
-    matches!(class, "08" | "40" | "53" | "57") || matches!(code, sqlstate::LOCK_NOT_AVAILABLE | sqlstate::OBJECT_IN_USE)
+    // A disk that is full does not get emptier by that.
+    matches!(class, "08" | "40" | "53" | "57") && code != sqlstate::DISK_FULL
+        || matches!(code, sqlstate::LOCK_NOT_AVAILABLE | sqlstate::OBJECT_IN_USE)
 }
 
 #[cfg(test)]
@@ -264,6 +309,6 @@ mod tests {
     fn what_passes_is_tried_again() {
         let again = ["08006", "57P01", "57P03", "40001", "40P01", "53300", "55P03", "55006"];
         assert!(again.iter().all(|code| passes(code)));
-        assert!(["42P01", "42501", "0A000", "55000", "XX000", ""].iter().all(|code| !passes(code)));
+        assert!(["42P01", "42501", "0A000", "55000", "53100", "XX000", ""].iter().all(|code| !passes(code)));
     }
 }

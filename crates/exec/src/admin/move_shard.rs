@@ -21,11 +21,11 @@ mod stream;
 mod switch;
 mod weights;
 
-pub use goal::{Goal, Unit, next as goal_next};
+pub use goal::{Goal, next as goal_next};
 pub use isolate::Isolation;
 pub use job::undo_orphans;
 pub use split::Split;
-pub use weights::{Measures, Next, measured, move_call, plan_columns, units};
+pub use weights::{Measured, Measures, Next, measured, move_call, plan_columns, units};
 
 use std::collections::HashSet;
 use std::sync::Arc;

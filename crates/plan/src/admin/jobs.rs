@@ -32,8 +32,8 @@ const BACKGROUND: &str = "background";
 impl AdminFunction {
     /// Whether routers do it by themselves if asked to: it commits piece by piece, and what is begun again goes on.
     pub fn has_background(self) -> bool {
-        use AdminFunction::{Cluster, DrainNode, IsolateTenant, MoveShard, Rebalance, SplitShard};
-        matches!(self, MoveShard | SplitShard | IsolateTenant | DrainNode | Rebalance | Cluster)
+        use AdminFunction::{DrainNode, IsolateTenant, MoveShard, Rebalance, SplitShard};
+        matches!(self, MoveShard | SplitShard | IsolateTenant | DrainNode | Rebalance)
     }
 }
 
@@ -44,7 +44,12 @@ impl AdminCall {
         if !self.function.has_background() {
             return Ok(self);
         }
-        for (_, arg) in self.args.extract_if(.., is_it) {
+        let said: Vec<_> = self.args.extract_if(.., is_it).collect();
+        if said.len() > 1 {
+            let message = format!("argument name \"{BACKGROUND}\" used more than once");
+            return Err(wrong(sqlstate::SYNTAX_ERROR, message));
+        }
+        for (_, arg) in said {
             self.background = match &arg {
                 Arg::Text(t) if t == "true" => true,
                 Arg::Text(t) if t == "false" => false,

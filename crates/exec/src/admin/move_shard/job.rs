@@ -44,9 +44,9 @@ impl Job {
         let copies: Vec<String> = of.copies().iter().map(|copy| quote_literal(copy)).collect();
         let (kind, about) = of.about();
         let begin = format!(
-            "DELETE FROM herd.job WHERE ended_at < now() - interval '{SHOWN}'; \
+            "SET statement_timeout = 0; SET lock_timeout = '1s'; DELETE FROM herd.job WHERE ended_at < now() - interval '{SHOWN}'; \
              INSERT INTO herd.job (kind, about, colocation, router, bytes_total, arguments, parent, owner_pid, owner_start) \
-             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[], 'half', {}), {}, \
+             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[], 'half', {}, 'shard', {}), {}, \
                     a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() RETURNING id",
             quote_literal(&about),
             of.group,
@@ -56,6 +56,7 @@ impl Job {
             quote_literal(&of.slot()),
             copies.join(", "),
             of.halves.as_ref().map_or_else(|| "NULL".to_string(), |halves| halves.number.to_string()),
+            of.shard,
             parent.map_or_else(|| "NULL".to_string(), |parent| parent.to_string()),
         );
         let rows = match desk.simple(&begin).await {
@@ -78,8 +79,11 @@ impl Job {
     pub async fn watch(&mut self) -> ExecError {
         loop {
             tokio::time::sleep(NOTE_EVERY).await;
-            if let Err(e) = self.note().await {
-                return e;
+            match self.note().await {
+                Ok(()) => {}
+                // Somebody looks at it for long.
+                Err(e) if e.code() == sqlstate::LOCK_NOT_AVAILABLE => {}
+                Err(e) => return e,
             }
         }
     }

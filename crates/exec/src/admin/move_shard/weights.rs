@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use ::plan::admin::{AdminCall, AdminFunction, Arg, By};
-use catalog::{NodeId, Snapshot};
+use catalog::{NodeId, Oid, Snapshot};
 use futures_util::future::try_join_all;
 use wire::backend::Field;
 use wire::{sqlstate, type_oid};
@@ -22,7 +22,8 @@ use crate::work::Work;
 const LOOK: Duration = Duration::from_secs(3);
 
 /// Of each shard on its node: its bytes with indexes and TOAST, rows, and rows that were read and written so far.
-const OF_SHARDS: &str = "SELECT c.relname, pg_total_relation_size(c.oid), greatest(c.reltuples, s.n_live_tup, 0)::bigint, \
+/// Who has a table for himself keeps it waiting, for no longer than this.
+const OF_SHARDS: &str = "SET LOCAL lock_timeout = '3s'; SET LOCAL statement_timeout = '10s'; SELECT c.relname, pg_total_relation_size(c.oid), greatest(c.reltuples, s.n_live_tup, 0)::bigint, \
            coalesce(s.seq_tup_read, 0) + coalesce(s.idx_scan, 0) + coalesce(s.idx_tup_fetch, 0) + coalesce(s.n_tup_ins, 0) \
            + coalesce(s.n_tup_upd, 0) + coalesce(s.n_tup_del, 0) \
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid \
@@ -35,6 +36,10 @@ pub struct Measured {
     pub rows: u64,
     /// Since its node began to count.
     pub used: u64,
+    pub node: NodeId,
+    /// Of its tables the one with most bytes here.
+    pub largest: Oid,
+    largest_bytes: u64,
 }
 
 /// By group and shard.
@@ -42,10 +47,11 @@ pub type Measures = HashMap<(i32, i32), Measured>;
 
 /// What all nodes say now.
 pub async fn measured(herd: &Herd, snapshot: &Snapshot) -> Result<Measures> {
-    let mut of: HashMap<(NodeId, String), (i32, i32)> = HashMap::new();
-    for d in snapshot.relations.values().filter_map(|r| r.distribution()).filter(|d| !d.is_partitioned()) {
+    let mut of: HashMap<(NodeId, String), ((i32, i32), Oid)> = HashMap::new();
+    for r in snapshot.relations.values() {
+        let Some(d) = r.distribution().filter(|d| !d.is_partitioned()) else { continue };
         for s in &d.group.shards {
-            of.insert((s.node, format!("{}_{}", d.prefix, s.number)), (d.group.id, s.number));
+            of.insert((s.node, format!("{}_{}", d.prefix, s.number)), ((d.group.id, s.number), r.oid));
         }
     }
     let ask = |node: NodeId| async move {
@@ -57,9 +63,12 @@ pub async fn measured(herd: &Herd, snapshot: &Snapshot) -> Result<Measures> {
         for row in rows {
             let number = |at: usize| row.get(at).and_then(|v| v.as_deref()?.parse::<u64>().ok()).unwrap_or(0);
             let Some(Some(name)) = row.first().cloned() else { continue };
-            let Some(unit) = of.get(&(node, name)) else { continue };
+            let Some((unit, table)) = of.get(&(node, name)) else { continue };
             let m = measures.entry(*unit).or_default();
-            (m.bytes, m.rows, m.used) = (m.bytes + number(1), m.rows + number(2), m.used + number(3));
+            if number(1) >= m.largest_bytes {
+                (m.largest, m.largest_bytes) = (*table, number(1));
+            }
+            (m.bytes, m.rows, m.used, m.node) = (m.bytes + number(1), m.rows + number(2), m.used + number(3), node);
         }
     }
     Ok(measures)
@@ -76,8 +85,8 @@ pub fn units(snapshot: &Snapshot, by: By, now: &Measures, before: &Measures) -> 
             By::Size => m.bytes as f64,
             By::Rows => m.rows as f64,
             By::Load => {
-                // Whose node has begun to count anew is not known.
-                let was = before.get(&(group, shard)).map_or(m.used, |b| b.used);
+                // A node that it has come to counts what came with it.
+                let was = before.get(&(group, shard)).filter(|b| b.node == m.node).map_or(m.used, |b| b.used);
                 m.used.saturating_sub(was) as f64
             }
         }
@@ -174,18 +183,20 @@ impl<C: Client> Work<'_, C> {
         if by == By::Shards {
             return Ok((Goal::Even, units(&snapshot, by, &none, &none)));
         }
-        let before = measured(self.herd, &snapshot).await?;
-        let now = match by {
-            By::Load => {
-                self.client.waits();
-                tokio::select! {
-                    biased;
-                    () = self.client.cancelled() => return Err(ExecError::cancelled()),
-                    () = tokio::time::sleep(LOOK) => {}
-                }
-                measured(self.herd, &snapshot).await?
+        let herd = self.herd.clone();
+        self.client.waits();
+        let both = async {
+            let before = measured(&herd, &snapshot).await?;
+            if by != By::Load {
+                return Ok::<_, ExecError>((before.clone(), before));
             }
-            _ => before.clone(),
+            tokio::time::sleep(LOOK).await;
+            Ok((before, measured(&herd, &snapshot).await?))
+        };
+        let (before, now) = tokio::select! {
+            biased;
+            () = self.client.cancelled() => return Err(ExecError::cancelled()),
+            both = both => both?,
         };
         Ok((Goal::Weight, units(&snapshot, by, &now, &before)))
     }
