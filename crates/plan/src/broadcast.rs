@@ -193,13 +193,17 @@ fn plan_with<'a>(
     }
     let found = Recipients::Shards(target.into_iter().collect());
     let relation = target.map(|u| &a.uses[u].relation);
+    let changed = match (statement, relation) {
+        (NodeEnum::UpdateStmt(u), Some(r)) => move_rows::changed_key(u, r, a, level),
+        _ => None,
+    };
     let made = match (&out, relation) {
-        (NodeEnum::UpdateStmt(u), Some(r)) if let Some(key) = move_rows::changed_key(u, r) => {
+        (NodeEnum::UpdateStmt(u), Some(r)) if let Some(key) = changed => {
             // Its rows are inserted by a statement that has rows of its own.
             if returned(&u.returning_clause).any(crate::compose::has_sublink) {
                 return Err(why.clone());
             }
-            Made::Move(Box::new(move_rows::plan(u, r, key, found, a.cx)?))
+            Made::Move(Box::new(move_rows::plan(u, r, key, found, (a, level))?))
         }
         _ => {
             rewrite::replace_now(&mut out);

@@ -184,7 +184,11 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
             }
             let each = each(&a, statement, target.level);
             let moved = match statement {
-                NodeEnum::UpdateStmt(u) => move_rows::changed_key(u, r).map(|key| (u, key)),
+                NodeEnum::UpdateStmt(u) => {
+                    // Of other literals the same may not be true.
+                    whole.template &= !move_rows::stays_by_literals(u, r, &a, target.level);
+                    move_rows::changed_key(u, r, &a, target.level).map(|key| (u, key))
+                }
                 _ => None,
             };
             match moved {
@@ -193,7 +197,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
                 }
                 Some((u, key)) if let Ok(part) = &each => {
                     (whole.template, whole.splices) = (false, None);
-                    Change::Move(Box::new(move_rows::plan(u, r, key, part.target.clone(), cx)?))
+                    Change::Move(Box::new(move_rows::plan(u, r, key, part.target.clone(), (&a, target.level))?))
                 }
                 Some(_) => {
                     let why = each.err().unwrap_or_else(Refusal::not_moved);

@@ -4,50 +4,110 @@
 //! is still an UPDATE to triggers, foreign keys and policies. So tables whose triggers are users' own are refused, and what home says of
 //! foreign keys and policies is for the executor to judge; as is what a DELETE … RETURNING can't compute. It does not know where rows go.
 
+mod returned;
 mod values;
 
 use std::sync::Arc;
 
-use catalog::Relation;
+use catalog::{Relation, RelationKind};
 use sql::ast::{self, Node};
-use sql::{NodeEnum, build, names, search};
+use sql::{NodeEnum, build, names, relations, search};
 
 use crate::insert::column_target;
+use crate::keys;
+use crate::levels::{Analysis, From};
 use crate::rewrite;
 use crate::text;
 use crate::tree::{Part, Recipients};
-use crate::types::{InsertRows, MoveRows};
+use crate::types::{InsertRows, KeyExpr, MoveRows};
 use crate::{Context, Refusal, Result};
 
 const HINT: &str = "DELETE the row and INSERT it with its new key, in one transaction.";
 
 /// The name of the key column that the UPDATE may change, if it may.
-pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation) -> Option<&'u str> {
+pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation, a: &Analysis, level: usize) -> Option<&'u str> {
     let d = relation.distribution()?;
     let rv = u.relation.as_ref();
     let shown = rv.map(|rv| rv.alias.as_ref().map_or(rv.relname.as_str(), |alias| alias.aliasname.as_str()));
     u.target_list.iter().find_map(|target| {
         let Some(NodeEnum::ResTarget(t)) = &target.node else { return None };
-        let key = d.key.iter().any(|k| relation.columns.get(*k).is_some_and(|c| c.name == t.name));
+        let at = d.key.iter().position(|k| relation.columns.get(*k).is_some_and(|c| c.name == t.name))?;
         // A column of that name of another table in FROM is another value.
         let same = t.val.as_deref().and_then(names::column).is_some_and(|c| match c[..] {
             [column] => column == t.name,
             [table, column] => column == t.name && Some(table) == shown,
             _ => false,
         });
-        (key && !same).then_some(t.name.as_str())
+        (!same && stays(t, at, a, level).is_none()).then_some(t.name.as_str())
     })
 }
 
+/// What an UPDATE gives a key column by a constant of its text is what its condition says that the column is: with other
+/// constants it would not be.
+pub fn stays_by_literals(u: &ast::UpdateStmt, relation: &Relation, a: &Analysis, level: usize) -> bool {
+    let Some(d) = relation.distribution() else { return false };
+    let told = |t: &ast::ResTarget, (at, k): (usize, &usize)| {
+        relation.columns.get(*k).is_some_and(|c| c.name == t.name) && stays(t, at, a, level) == Some(Stays::ByLiterals)
+    };
+    u.target_list.iter().any(|target| match &target.node {
+        Some(NodeEnum::ResTarget(t)) => d.key.iter().enumerate().any(|key| told(t, key)),
+        _ => false,
+    })
+}
+
+/// By what is known that a key column stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stays {
+    Always,
+    ByLiterals,
+}
+
+/// What SET gives the `at`th key column is what the condition says that it equals: equal keys are of one shard.
+fn stays(t: &ast::ResTarget, at: usize, a: &Analysis, level: usize) -> Option<Stays> {
+    let Some(From::Use(used)) = a.levels[level].from.first() else { return None };
+    let used = &a.uses[*used];
+    let (key, value) = (*used.key.get(at)?, values::alone(t)?);
+    let known = || a.classes.values(used.classes, key);
+    let Some(column) = a.scopes.get(&level).and_then(|scope| a.var(value, scope)) else {
+        return is_same(&known()?, &[keys::constant(value)?]);
+    };
+    match a.classes.same(used.classes, column, key) {
+        true => Some(Stays::Always),
+        false if comparable(a.types[column], a.types[key]) => {
+            is_same(&known()?, &a.classes.values(used.classes, column)?)
+        }
+        false => None,
+    }
+}
+
+fn comparable(one: Option<(u32, bool)>, other: Option<(u32, bool)>) -> bool {
+    one.zip(other).is_some_and(|((a, _), (b, _))| keys::is_kept(a, b))
+}
+
+/// Constants that are one value, wherever in the statement they stand.
+fn is_same(one: &[KeyExpr], other: &[KeyExpr]) -> Option<Stays> {
+    let ([one], [other]) = (one, other) else { return None };
+    match (one, other) {
+        // Nothing equals it.
+        (KeyExpr::Null, _) => Some(Stays::Always),
+        (KeyExpr::Literal { text: a, kind: x, cast: c, .. }, KeyExpr::Literal { text: b, kind: y, cast: d, .. }) => {
+            ((a, x, c) == (b, y, d)).then_some(Stays::ByLiterals)
+        }
+        (KeyExpr::Param(_) | KeyExpr::CastParam(..), _) => (one == other).then_some(Stays::Always),
+        _ => None,
+    }
+}
+
 /// How the rows move.
-/// `found`: the uses of tables that say where the rows are.
+/// `found`: the uses of tables that say where the rows are. `a`: what the names at the statement's level mean.
 pub fn plan(
     u: &ast::UpdateStmt,
     relation: &Arc<Relation>,
     key: &str,
     found: Recipients,
-    cx: &Context,
+    (a, level): (&Analysis, usize),
 ) -> Result<MoveRows> {
+    let cx = a.cx;
     let refuse = |why: &str| Refusal::new(format!("changing the distribution key \"{key}\" {why}"), HINT);
     if relation.triggers || relation.statement_triggers {
         return Err(refuse("of a table with triggers is not supported"));
@@ -62,12 +122,22 @@ pub fn plan(
     let shown = range.alias.as_ref().map_or(&range.relname, |a| &a.aliasname).clone();
     let columns: Vec<usize> = (0..relation.columns.len()).filter(|i| !relation.columns[*i].generated).collect();
     let set = columns.iter().copied().filter(|i| values::set(&u, &relation.columns[*i].name).is_some()).collect();
-    if let Some(returning) = &u.returning_clause
-        && (!u.from_clause.is_empty() || !returning.options.is_empty() || names_old_or_new(returning))
-    {
-        return Err(refuse("with RETURNING of other tables, old or new is not supported"));
-    }
-    let mut delete = values::deleted(&u, relation, &columns)?;
+    let beside = match &u.returning_clause {
+        Some(returning)
+            if !u.from_clause.is_empty() || !returning.options.is_empty() || names_old_or_new(returning) =>
+        {
+            let scope = a.scopes.get(&level).ok_or_else(|| Refusal::bare("internal: an UPDATE without a scope"))?;
+            Some(returned::beside(&u, returning, relation, scope, columns.len())?)
+        }
+        Some(returning) if reads_what_moves(returning, u.with_clause.is_some(), relation, cx) => {
+            return Err(refuse(
+                "with RETURNING of subqueries that read the table itself or WITH queries is not supported",
+            ));
+        }
+        _ => None,
+    };
+    let along = beside.as_ref().map_or(&[][..], |b| &b.columns);
+    let mut delete = values::deleted(&u, relation, &columns, along)?;
     rewrite::replace_now(&mut delete);
     let mut table = build::range_var(&relation.schema, &relation.name, Some(&shown));
     let Some(NodeEnum::RangeVar(table)) = table.node.take() else { return Err(Refusal::bare("not a table")) };
@@ -79,13 +149,44 @@ pub fn plan(
         r#override: ast::OverridingKind::OverridingSystemValue as i32,
         ..Default::default()
     };
+    let probe = (!along.is_empty()).then(|| probe(&u, along)).map(|query| cx.text(query)).transpose()?;
+    let insert = match beside {
+        Some(beside) => beside.statement(insert, columns.len())?,
+        None => NodeEnum::InsertStmt(Box::new(insert)),
+    };
     Ok(MoveRows {
         delete: Part { text: cx.text(delete)?, target: found, columns: None },
-        insert: InsertRows::of(&NodeEnum::InsertStmt(Box::new(insert)))?,
+        insert: InsertRows::of(&insert)?,
+        returning: u.returning_clause.is_some(),
+        beside: probe,
         columns,
         set,
         relation: relation.clone(),
     })
+}
+
+/// What tells the types of what goes with the new rows: a query of nothing else.
+fn probe(u: &ast::UpdateStmt, along: &[Node]) -> NodeEnum {
+    let mut query = build::select();
+    query.target_list = along.iter().map(|value| build::target(value.clone(), None)).collect();
+    let target = u.relation.clone().map(|rv| build::node(NodeEnum::RangeVar(rv)));
+    query.from_clause = target.into_iter().chain(u.from_clause.iter().cloned()).collect();
+    query.with_clause.clone_from(&u.with_clause);
+    NodeEnum::SelectStmt(Box::new(query))
+}
+
+/// Subqueries in RETURNING would meet rows that are deleted, or inserted, where PostgreSQL's see those of before; and the INSERT has none of
+/// the statement's WITH queries.
+fn reads_what_moves(returning: &ast::ReturningClause, with: bool, relation: &Relation, cx: &Context) -> bool {
+    let is_split = |r: &Relation| r.distribution().is_some_and(|d| d.is_part || d.partitions.is_some());
+    let meets = |rv: &&ast::RangeVar| match cx.relation(rv) {
+        Some(r) => r.oid == relation.oid || r.kind != RelationKind::Table || is_split(r) && is_split(relation),
+        None => true,
+    };
+    let mut select = build::select();
+    select.target_list.clone_from(&returning.exprs);
+    let reads = relations::of_select(&select);
+    !reads.is_empty() && (with || reads.iter().any(meets))
 }
 
 fn uses_cursor(u: &ast::UpdateStmt) -> bool {
@@ -98,7 +199,7 @@ fn names_old_or_new(returning: &ast::ReturningClause) -> bool {
     select.target_list = returning.exprs.clone();
     search::any(&select, |n| match n {
         NodeEnum::ColumnRef(c) => {
-            c.fields.len() > 1 && matches!(names::strings(&c.fields).first(), Some(&("old" | "new")))
+            matches!(names::strings(&c.fields).first(), Some(&("old" | "new")))
         }
         _ => false,
     })

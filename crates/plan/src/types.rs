@@ -287,10 +287,14 @@ pub enum Strategy {
 /// See `move_rows.rs`.
 #[derive(Clone, Debug)]
 pub struct MoveRows {
-    /// `DELETE … RETURNING` the new rows' `columns`.
+    /// `DELETE … RETURNING` the new rows' `columns`, and what goes with them.
     pub delete: Part,
     /// Rows with their new keys.
     pub insert: InsertRows,
+    /// The client gets what the INSERT gives back.
+    pub returning: bool,
+    /// A query of what goes with the new rows, behind their columns, if anything does.
+    pub beside: Option<Text>,
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
     /// What the UPDATE sets.

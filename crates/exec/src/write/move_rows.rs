@@ -11,7 +11,7 @@ use wire::backend;
 use crate::carried::Carriers;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
-use crate::render::{Child, Fill};
+use crate::render::{Child, Fill, NodeStatement};
 use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
@@ -28,7 +28,13 @@ impl<C: Client> Work<'_, C> {
         children: Vec<Child>,
     ) -> Result<String> {
         let (described, bound) = self.described_bound(compiled, request).await?;
-        let carriers = self.carriers_into(&m.relation, &m.columns, false).await?;
+        let fill = Fill { children, ..Fill::new(&bound, &self.now) };
+        let (probe, children) = (m.beside.as_ref().map(|query| fill.statement([query])), fill.children);
+        let beside = match probe {
+            Some(probe) => self.types_of_query(&probe).await?,
+            None => vec![],
+        };
+        let carriers = self.carriers_into(&m.relation, &m.columns, &beside, false).await?;
         self.may_move(m).await?;
         // Rows go as they travel, whatever the client wants of RETURNING.
         let read = Bound::default().for_columns(carriers.as_ref().map_or(vec![], Carriers::formats));
@@ -41,10 +47,10 @@ impl<C: Client> Work<'_, C> {
         let said = (!read.result_formats.is_empty()).then_some(&read);
         let lanes = self.write(&texts, &Request::bound(&delete.sql, said)).await?;
         let answers = self.read_answers(lanes, false).await?;
-        let returning = !m.insert.tail.is_empty();
-        let kind = SinkKind::insert(&m.insert, returning, &bound, &self.now);
+        let kind = SinkKind::insert(&m.insert, m.returning, &bound, &self.now);
         let mut sink =
             Sink::open(self, m.relation.clone(), m.columns.clone(), kind, request.result_formats(), None).await?;
+        sink.beside(beside)?;
         if let Some(carriers) = &carriers {
             sink.carry(carriers);
         }
@@ -55,7 +61,7 @@ impl<C: Client> Work<'_, C> {
             }
         }
         let (count, returned) = sink.finish(self).await?;
-        if returning {
+        if m.returning {
             self.describe_to_client(request, &described);
             for row in returned.iter() {
                 self.client.tell(Answer::Sent(&row?));
@@ -63,6 +69,12 @@ impl<C: Client> Work<'_, C> {
             }
         }
         Ok(format!("UPDATE {count}"))
+    }
+
+    /// What the columns of a query are to be where rows stand in its place.
+    async fn types_of_query(&mut self, query: &NodeStatement) -> Result<Vec<String>> {
+        let fields = self.describe_text(&query.sql, &query.types).await?.fields.unwrap_or_default();
+        Ok(self.columns_of(query, fields, true).await?.types)
     }
 
     /// Deleting a row that others refer to is not what an UPDATE does to them. And who updates needs the right to that alone

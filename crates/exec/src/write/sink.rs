@@ -87,6 +87,8 @@ pub struct Sink {
     /// Target columns of a row, in order; those after `given` are filled.
     columns: Vec<usize>,
     given: usize,
+    /// The types of what goes with each row, behind its columns, and into no column: what is returned is made of it.
+    beside: Vec<String>,
     /// Positions of given columns that may hold moments, of a table of which each node reads all values.
     moments: Vec<usize>,
     /// For each key column its position in a row.
@@ -183,6 +185,7 @@ impl Sink {
             relation,
             columns,
             given,
+            beside: vec![],
             moments,
             key,
             bounds,
@@ -217,6 +220,21 @@ impl Sink {
         let filled = (self.given..self.columns.len()).map(|_| TEXT);
         let carriers = Carriers::of(given.iter().copied().chain(filled));
         self.batches.iter_mut().for_each(|rows| *rows = Arrays::new(&carriers));
+    }
+
+    /// Values of these types go with each row, behind those given; no column is filled then. By [`SinkKind::Insert`] only, and before
+    /// there are rows.
+    ///
+    /// # Errors
+    /// XX000 where columns are filled.
+    pub fn beside(&mut self, types: Vec<String>) -> Result<()> {
+        if self.fills() && !types.is_empty() {
+            return Err(ExecError::internal("rows are filled that have something beside them"));
+        }
+        let width = self.columns.len() + types.len();
+        self.batches.iter_mut().for_each(|rows| *rows = Arrays::of_text(width));
+        self.beside = types;
+        Ok(())
     }
 
     /// Names of the target columns, those filled last.
@@ -526,13 +544,13 @@ impl Sink {
             let (head, end) = (format!("INSERT INTO {table} ("), format!("{filled}) OVERRIDING SYSTEM VALUE SELECT "));
             Text::all([head.into(), given, end.into()])
         };
-        let width = self.columns.len();
+        let width = self.columns.len() + self.beside.len();
         let SinkKind::Insert(insert) = &self.kind else {
             let (bound, now) = Default::default();
             return BatchStatement::new(&Fill::new(&bound, &now), &own(), rows, width, &Text::default());
         };
         let fill = Fill::new(&insert.bound, &insert.now);
-        match !insert.rows.head.is_empty() && self.given == width {
+        match !insert.rows.head.is_empty() && self.given == self.columns.len() {
             true => BatchStatement::new(&fill, &insert.rows.head, rows, width, &insert.rows.tail),
             false => BatchStatement::new(&fill, &own(), rows, width, &insert.rows.tail),
         }
@@ -541,8 +559,8 @@ impl Sink {
     async fn insert_batch(&mut self, i: usize) -> Result<()> {
         let SinkKind::Insert(insert) = &self.kind else { return Ok(()) };
         // Without `(20)`: a cast would cut what is too long, where the assignment says so.
-        let types: Vec<String> =
-            self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
+        let of_table = self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name));
+        let types: Vec<String> = of_table.chain(self.beside.iter().cloned()).collect();
         let returning = insert.returning;
         let batch = self.batches[i].take().finish();
         let rows = render::unnest(1, &types, batch.iter().map(|a| &a.carried));
