@@ -192,12 +192,12 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
                 _ => None,
             };
             match moved {
-                Some((_, key)) if r.through.is_some() && !through_views::shows_all(r, cx) => {
-                    return Err(through_views::refusal(r, &format!("by UPDATE of \"{key}\", the distribution key,")));
-                }
                 Some((u, key)) if let Ok(part) = &each => {
                     (whole.template, whole.splices) = (false, None);
-                    Change::Move(Box::new(move_rows::plan(u, r, key, part.target.clone(), (&a, target.level))?))
+                    move_rows::change(u, r, key, part.target.clone(), (&a, target.level))?
+                }
+                Some((_, key)) if r.through.is_some() && !through_views::shows_all(r, cx) => {
+                    return Err(through_views::refusal(r, &format!("by UPDATE of \"{key}\", the distribution key,")));
                 }
                 Some(_) => {
                     let why = each.err().unwrap_or_else(Refusal::not_moved);

@@ -5,6 +5,7 @@
 //! foreign keys and policies is for the executor to judge; as is what a DELETE … RETURNING can't compute. It does not know where rows go.
 
 mod returned;
+mod stays;
 mod values;
 
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use crate::keys;
 use crate::levels::{Analysis, From};
 use crate::rewrite;
 use crate::text;
+use crate::through_views;
 use crate::tree::{Part, Recipients};
-use crate::types::{InsertRows, KeyExpr, MoveRows};
+use crate::types::{Change, InPlace, InsertRows, KeyExpr, MoveRows};
 use crate::{Context, Refusal, Result};
 
 const HINT: &str = "DELETE the row and INSERT it with its new key, in one transaction.";
@@ -98,6 +100,32 @@ fn is_same(one: &[KeyExpr], other: &[KeyExpr]) -> Option<Stays> {
     }
 }
 
+pub use stays::KEY_CHANGES;
+
+/// How an UPDATE that may change keys is made: rows move, or, where they can't, it fails unless they stay.
+pub fn change(
+    u: &ast::UpdateStmt,
+    relation: &Arc<Relation>,
+    key: &str,
+    found: Recipients,
+    (a, level): (&Analysis, usize),
+) -> Result<Change> {
+    let in_place = match stays::in_place(u, relation, a)? {
+        Some(statement) => Some(Part { text: a.cx.text(statement)?, target: found.clone(), columns: None }),
+        None => None,
+    };
+    let hides = relation.through.is_some() && !through_views::shows_all(relation, a.cx);
+    let moved = match hides {
+        true => Err(through_views::refusal(relation, &format!("by UPDATE of \"{key}\", the distribution key,"))),
+        false => plan(u, relation, key, found, (a, level)),
+    };
+    match (moved, in_place) {
+        (Ok(moved), in_place) => Ok(Change::Move(Box::new(MoveRows { in_place, ..moved }))),
+        (Err(otherwise), Some(part)) => Ok(Change::Stay(Box::new(InPlace { part, otherwise }))),
+        (Err(refusal), None) => Err(refusal),
+    }
+}
+
 /// How the rows move.
 /// `found`: the uses of tables that say where the rows are. `a`: what the names at the statement's level mean.
 pub fn plan(
@@ -159,6 +187,7 @@ pub fn plan(
         insert: InsertRows::of(&insert)?,
         returning: u.returning_clause.is_some(),
         beside: probe,
+        in_place: None,
         columns,
         set,
         relation: relation.clone(),

@@ -150,7 +150,7 @@ update uk set a = 1 from uk_ref where code = b returning 5 as five;
 update uk set a = 1 from uk_ref where code = b returning a / (code - 10), code;
 update uk set (a, v) = (1, 'too long') from uk_ref where code = b returning a, code;
 update uk set a = 1 from uk_ref where code = b returning nothing;
-update uk set a = 1 from uk_ref where code = b returning c, code, uk_ref;
+update uk set a = 9 from uk_ref where code = b returning c, code, uk_ref;
 -- params: 1, 20, with
 update uk set a = a + $1 from uk_ref where code = $2 and b = code returning a, code + $1 as sum, $3::text as word;
 update uk_types set k = k + 1 from uk_types o where o.k = uk_types.k + 4 returning uk_types.k, o.*;

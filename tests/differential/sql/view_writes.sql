@@ -119,6 +119,7 @@ insert into vw_turned values ('param', 1, $1) returning key, number;
 update vw_turned set words = 'turned' where key = 2;
 update vw_turned as x set words = x.words || '!' where x.key = 2 and x.number > 20 returning *;
 update vw_turned set key = 3 where number = 5;
+update vw_turned set key = key + 7 where key = 2;
 update vw_turned set (words, key) = ('a', 3) where number = 5;
 delete from vw_turned where key = 60 returning *;
 delete from vw_turned where number between 10 and 14 returning *;

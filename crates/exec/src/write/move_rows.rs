@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use wire::sqlstate;
 
 use catalog::NodeId;
-use plan::MoveRows;
+use plan::{MoveRows, Part};
 use wire::backend;
 
 use crate::carried::Carriers;
@@ -35,7 +35,14 @@ impl<C: Client> Work<'_, C> {
             None => vec![],
         };
         let carriers = self.carriers_into(&m.relation, &m.columns, &beside, false).await?;
-        self.may_move(m).await?;
+        if let Err(refused) = self.may_move(m).await {
+            return match &m.in_place {
+                Some(part) if refused.code() == sqlstate::FEATURE_NOT_SUPPORTED => {
+                    self.in_place(compiled, request, part, nodes, refused).await
+                }
+                _ => Err(refused),
+            };
+        }
         // Rows go as they travel, whatever the client wants of RETURNING.
         let read = Bound::default().for_columns(carriers.as_ref().map_or(vec![], Carriers::formats));
         self.need_transaction();
@@ -69,6 +76,19 @@ impl<C: Client> Work<'_, C> {
             }
         }
         Ok(format!("UPDATE {count}"))
+    }
+
+    /// The UPDATE where its rows are, which fails if one would have to move: `otherwise`.
+    pub async fn in_place(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        part: &Part,
+        nodes: &BTreeSet<NodeId>,
+        otherwise: ExecError,
+    ) -> Result<String> {
+        let count = self.modify_each(compiled, request, part, nodes).await;
+        Ok(format!("UPDATE {}", count.map_err(|e| e.unless_stays(|| otherwise))?))
     }
 
     /// What the columns of a query are to be where rows stand in its place.
