@@ -14,10 +14,12 @@ use catalog::{Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names, relations, search};
 
+use crate::compose;
 use crate::insert::column_target;
 use crate::keys;
 use crate::levels::{Analysis, From};
 use crate::rewrite;
+use crate::scope::Scope;
 use crate::text;
 use crate::through_views;
 use crate::tree::{Part, Recipients};
@@ -169,7 +171,7 @@ pub fn plan(
     rewrite::replace_now(&mut delete);
     let mut table = build::range_var(&relation.schema, &relation.name, Some(&shown));
     let Some(NodeEnum::RangeVar(table)) = table.node.take() else { return Err(Refusal::bare("not a table")) };
-    let insert = ast::InsertStmt {
+    let mut insert = ast::InsertStmt {
         relation: Some(table),
         cols: columns.iter().map(|i| column_target(&relation.columns[*i].name)).collect(),
         select_stmt: Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(text::rows(0)))))),
@@ -177,6 +179,16 @@ pub fn plan(
         r#override: ast::OverridingKind::OverridingSystemValue as i32,
         ..Default::default()
     };
+    let reads = |nodes: &[Node]| nodes.iter().any(|n| reads_target(n, a.scopes.get(&level).map(|scope| &**scope)));
+    let condition = u.where_clause.as_deref().map(std::slice::from_ref).unwrap_or_default();
+    let returns = u.returning_clause.as_ref().map_or(&[][..], |r| &r.exprs);
+    // Where an UPDATE reads columns, its new rows must be visible; those of an INSERT must where they are read.
+    let is_visible =
+        relation.row_security && (reads(condition) || reads(&u.target_list)) && (returns.is_empty() || reads(returns));
+    if is_visible && returns.is_empty() {
+        let read = build::target(build::column(&[&shown, key]), None);
+        insert.returning_clause = Some(ast::ReturningClause { exprs: vec![read], ..Default::default() });
+    }
     let probe = (!along.is_empty()).then(|| probe(&u, along)).map(|query| cx.text(query)).transpose()?;
     let insert = match beside {
         Some(beside) => beside.statement(insert, columns.len())?,
@@ -188,10 +200,26 @@ pub fn plan(
         returning: u.returning_clause.is_some(),
         beside: probe,
         in_place: None,
+        is_visible,
         columns,
         set,
         relation: relation.clone(),
     })
+}
+
+/// It is known to read a column of the table that is changed.
+fn reads_target(expression: &Node, scope: Option<&Scope>) -> bool {
+    let Some(scope) = scope.filter(|_| !compose::has_sublink(expression)) else { return false };
+    let is_own = |n: &NodeEnum| match n {
+        NodeEnum::ColumnRef(c) if names::has_star(c) => match names::strings(&c.fields)[..] {
+            [] => true,
+            [table] => scope.items.first().is_some_and(|item| item.alias == table),
+            _ => false,
+        },
+        NodeEnum::ColumnRef(c) => matches!(scope.place(&names::strings(&c.fields)), Some((0, 0, _))),
+        _ => false,
+    };
+    search::any(expression, is_own)
 }
 
 /// What tells the types of what goes with the new rows: a query of nothing else.

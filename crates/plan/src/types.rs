@@ -305,6 +305,8 @@ pub struct MoveRows {
     pub returning: bool,
     /// A query of what goes with the new rows, behind their columns, if anything does.
     pub beside: Option<Text>,
+    /// Of a table with row-level security: new rows must be visible to the UPDATE, as they must to the INSERT.
+    pub is_visible: bool,
     /// The UPDATE where it is found that rows can't be moved, as in [`InPlace`].
     pub in_place: Option<Part>,
     pub relation: Arc<Relation>,

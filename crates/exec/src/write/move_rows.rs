@@ -99,7 +99,7 @@ impl<C: Client> Work<'_, C> {
 
     /// Deleting a row that others refer to is not what an UPDATE does to them. And who updates needs the right to that alone
     /// in PostgreSQL, which asks nobody about rows that it moves by itself; here they are deleted and inserted with his rights.
-    /// Policies for all commands alike, which say the same of old and of new rows, say of both what they say of an UPDATE.
+    /// Policies that say of a DELETE and of an INSERT what those for UPDATE say of its old and new rows say what they say of an UPDATE.
     async fn may_move(&mut self, m: &MoveRows) -> Result<()> {
         let table = catalog::quote_literal(&catalog::qualified(&m.relation.schema, &m.relation.name));
         // Behind a view it is the table that has policies and foreign keys, and the view's owner whom they mean.
@@ -115,12 +115,10 @@ impl<C: Client> Work<'_, C> {
             "SELECT {}, pg_catalog.has_table_privilege({table}, 'DELETE') AND {}, \
                  (SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' AND conparentid OPERATOR(pg_catalog.=) '0' \
                   AND confrelid OPERATOR(pg_catalog.=) '{oid}' LIMIT 1), \
-                 ({through} OR pg_catalog.row_security_active({table})) AND EXISTS (SELECT FROM pg_catalog.pg_policy \
-                  WHERE polrelid OPERATOR(pg_catalog.=) '{oid}' AND (polcmd OPERATOR(pg_catalog.<>) '*' \
-                  OR polwithcheck IS NOT NULL AND (polqual IS NULL \
-                  OR pg_catalog.pg_get_expr(polwithcheck, polrelid) OPERATOR(pg_catalog.<>) pg_catalog.pg_get_expr(polqual, polrelid))))",
+                 ({through} OR pg_catalog.row_security_active({table})) AND {}",
             rights(&m.set, "UPDATE"),
             rights(&m.columns, "INSERT"),
+            policies_differ(oid, m.is_visible),
         );
         let row = self.ask_home(&sql).await?.into_iter().next().unwrap_or_default();
         let is_true = |i: usize| row.get(i).is_some_and(|v| v.as_deref() == Some("t"));
@@ -136,9 +134,8 @@ impl<C: Client> Work<'_, C> {
             return Err(refused(message.into()).hint(&hint));
         }
         if m.relation.row_security && is_true(3) {
-            let message = "changing the distribution key of a table whose policies are for some commands, or do not check new rows by \
-                           what they show, is not supported";
-            let hint = "Make them policies FOR ALL without WITH CHECK; or DELETE the rows and INSERT them with their new keys.";
+            let message = "changing the distribution key of a table whose policies for DELETE and INSERT are others than those for UPDATE is not supported";
+            let hint = "Have policies FOR ALL, or the same for UPDATE, DELETE and INSERT; or DELETE the rows and INSERT them with their new keys.";
             return Err(refused(message.into()).hint(hint));
         }
         match row.get(2).cloned().flatten() {
@@ -148,5 +145,36 @@ impl<C: Client> Work<'_, C> {
             ))
             .hint("DELETE the rows and INSERT them with their new keys, in one transaction.")),
         }
+    }
+}
+
+/// A condition: the policies of a table say of rows that are deleted, or of those that are inserted, something else than of rows that an
+/// UPDATE finds and makes. `visible`: as an UPDATE that reads columns, both ask the policies of SELECT besides; otherwise, only policies
+/// FOR ALL that say the same of old and of new rows are known to.
+fn policies_differ(table: catalog::Oid, visible: bool) -> String {
+    // Of a restrictive one errors tell the name.
+    let all = |command: char, says: &str| {
+        format!(
+            "COALESCE((SELECT pg_catalog.string_agg(p.said, ',' ORDER BY p.said) FROM \
+             (SELECT pg_catalog.concat_ws(',', polpermissive, polroles, CASE WHEN polpermissive THEN '' ELSE pg_catalog.quote_ident(polname) END, \
+             pg_catalog.quote_nullable({says})) AS said FROM pg_catalog.pg_policy \
+             WHERE polrelid OPERATOR(pg_catalog.=) '{table}' AND polcmd OPERATOR(pg_catalog.=) '{command}') AS p), '')"
+        )
+    };
+    let shows = "pg_catalog.pg_get_expr(polqual, polrelid)";
+    let checks = "COALESCE(pg_catalog.pg_get_expr(polwithcheck, polrelid), pg_catalog.pg_get_expr(polqual, polrelid))";
+    match visible {
+        true => format!(
+            "({} OPERATOR(pg_catalog.<>) {} OR {} OPERATOR(pg_catalog.<>) {})",
+            all('w', shows),
+            all('d', shows),
+            all('w', checks),
+            all('a', checks)
+        ),
+        false => format!(
+            "EXISTS (SELECT FROM pg_catalog.pg_policy WHERE polrelid OPERATOR(pg_catalog.=) '{table}' \
+             AND (polcmd OPERATOR(pg_catalog.<>) '*' OR polwithcheck IS NOT NULL AND (polqual IS NULL \
+             OR pg_catalog.pg_get_expr(polwithcheck, polrelid) OPERATOR(pg_catalog.<>) {shows})))"
+        ),
     }
 }
