@@ -257,6 +257,36 @@ update vw_in_ref set v = v + 100 where k = 3 returning *;
 update vw_in_ref set v = v + 100 returning *;
 update vw_in_dist set v = 0;
 update vw_twice set id = id where k = 2;
+begin;
+update vw_twice set id = id + 500 where again = 2 returning *;
+update vw_twice set again = 2, id = id + 1 where again = 2 returning *;
+update vw_twice set k = 2, id = id + 1 where k = 2 and again = 2 returning k, id;
+update vw_twice set k = again where id = 10 returning *;
+insert into vw_twice (k, id) values (901, 1), (902, 2) returning *;
+insert into vw_twice (again, id) values (903, 1), (904, 2) returning *;
+insert into vw_twice (id, again) values (1, 905) returning again, k;
+insert into vw_twice (again, id) select k + 910, id from vw_src s, lateral (select 1 as id) x where k < 4 returning *;
+insert into vw_twice (id) values (5);
+rollback;
+begin;
+insert into vw_twice values (906) returning *;
+rollback;
+begin;
+-- params: 907, 3
+insert into vw_twice (again, id) values ($1, $2) returning *;
+-- params: 907, 3
+update vw_twice set id = $2 + 1 where again = $1 returning *;
+-- params: 907
+select * from vw_twice where again = $1;
+delete from vw_twice where again = 907 returning *;
+with x as (update vw_twice set id = id + 700 where again = 2 returning *) select * from x;
+rollback;
+update vw_twice set again = 3 where k = -1;
+update vw_twice set k = 3, again = 3 where id = 10;
+insert into vw_twice (k, again, id) values (1, 1, 1);
+insert into vw_twice values (1, 1, 1);
+insert into vw_twice (k, id) values (2, 2) on conflict (k, id) do update set id = 3;
+select * from vw where k > 800 or id > 400;
 update vw_late set v = 1 where k = 2;
 update vw_const set v = v + 1 returning id, v;
 delete from vw_const where id = 13;
