@@ -33,16 +33,18 @@ pub fn of(statement: &NodeEnum, with: bool, cx: &Context) -> Result<Targets> {
         search::each(statement, |n| written.extend(target(n)));
     }
     let mut tables: Vec<Arc<Relation>> = vec![];
-    for (rv, adds, gives) in &written {
+    for Written { rv, adds, gives, adds_only } in &written {
         let Some(view) = cx.relation(rv).filter(|r| r.kind == RelationKind::View) else { continue };
         let Some(definition) = view.view.as_ref().filter(|_| !runs_code(view)) else { continue };
         if !views::reads_herd(&definition.query, cx) {
             continue;
         }
         let Some(mut under) = under(view, 0, cx)? else { return Ok(Targets::Fails) };
-        let once =
-            written.iter().filter(|(other, ..)| cx.relation(other).is_some_and(|r| r.oid == view.oid)).count() == 1;
+        let once = written.iter().filter(|other| cx.relation(other.rv).is_some_and(|r| r.oid == view.oid)).count() == 1;
         under.show_once(view, if once { gives } else { &Gives::Unknown })?;
+        if *adds_only && !under.checked {
+            under.queries.iter_mut().for_each(forget_conditions);
+        }
         under.refuse(view, *adds, cx)?;
         if !tables.iter().any(|t| is_named(t, view)) {
             tables.push(Arc::new(under.stands_for(view)));
@@ -100,7 +102,23 @@ impl Gives<'_> {
     }
 }
 
-fn target(statement: &NodeEnum) -> Option<(&ast::RangeVar, Adds, Gives<'_>)> {
+/// A statement's target.
+struct Written<'s> {
+    rv: &'s ast::RangeVar,
+    adds: Adds,
+    gives: Gives<'s>,
+    /// An INSERT, and no row that is there is looked at.
+    adds_only: bool,
+}
+
+/// Which rows a view shows is not asked of those that are added to it (rewriteTargetView in rewriteHandler.c).
+fn forget_conditions(query: &mut NodeEnum) {
+    if let NodeEnum::SelectStmt(select) = query {
+        select.where_clause = None;
+    }
+}
+
+fn target(statement: &NodeEnum) -> Option<Written<'_>> {
     let (rv, adds, gives) = match statement {
         NodeEnum::InsertStmt(s) => (&s.relation, rows(s.select_stmt.as_deref()), given(s)),
         NodeEnum::MergeStmt(s) => (&s.relation, Adds::Merged, Gives::Unknown),
@@ -108,7 +126,8 @@ fn target(statement: &NodeEnum) -> Option<(&ast::RangeVar, Adds, Gives<'_>)> {
         NodeEnum::DeleteStmt(s) => (&s.relation, Adds::Nothing, Gives::Named(vec![])),
         _ => return None,
     };
-    rv.as_ref().map(|rv| (rv, adds, gives))
+    let adds_only = matches!(statement, NodeEnum::InsertStmt(s) if s.on_conflict_clause.is_none());
+    rv.as_ref().map(|rv| Written { rv, adds, gives, adds_only })
 }
 
 fn named(targets: &[Node]) -> Vec<&str> {
@@ -161,6 +180,8 @@ struct Under {
     columns: Vec<Column>,
     /// The queries of the view and of those under it.
     queries: Vec<NodeEnum>,
+    /// One of these views has WITH CHECK OPTION.
+    checked: bool,
 }
 
 /// `None`: PostgreSQL does not update the view by itself (view_query_is_auto_updatable in rewriteHandler.c).
@@ -183,6 +204,7 @@ fn under(view: &Relation, depth: usize, cx: &Context) -> Result<Option<Under>> {
             shown: (0..inner.columns.len()).map(Some).collect(),
             columns: inner.columns.to_vec(),
             queries: vec![],
+            checked: false,
         },
         (Placement::Local, RelationKind::View) if runs_code(inner) => {
             return Err(refusal(view, "over one with triggers or rules"));
@@ -218,6 +240,7 @@ fn under(view: &Relation, depth: usize, cx: &Context) -> Result<Option<Under>> {
         }
     }
     found.queries.push(query);
+    found.checked |= definition.check_option;
     Ok(Some(found))
 }
 
