@@ -14,6 +14,7 @@ use catalog::{Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, names, relations, search};
 
+use crate::classes::JoinDomain;
 use crate::compose;
 use crate::insert::column_target;
 use crate::keys;
@@ -68,18 +69,30 @@ enum Stays {
 
 /// What SET gives the `at`th key column is what the condition says that it equals: equal keys are of one shard.
 fn stays(t: &ast::ResTarget, at: usize, a: &Analysis, level: usize) -> Option<Stays> {
+    stays_in(t, at, a, level, a.levels[level].joined)
+}
+
+/// An arm of MERGE gives the `at`th key column what it is, whatever the constants of its text are.
+pub fn stays_in_arm(arm: &ast::MergeWhenClause, t: &ast::ResTarget, at: usize, a: &Analysis, level: usize) -> bool {
+    let Some(From::Use(used)) = a.levels[level].from.first() else { return false };
+    // What ON says is known of rows that match.
+    let place = match arm.match_kind == ast::MergeMatchKind::MergeWhenMatched as i32 {
+        true => a.levels[level].joined,
+        false => a.uses[*used].classes,
+    };
+    stays_in(t, at, a, level, place) == Some(Stays::Always)
+}
+
+fn stays_in(t: &ast::ResTarget, at: usize, a: &Analysis, level: usize, place: JoinDomain) -> Option<Stays> {
     let Some(From::Use(used)) = a.levels[level].from.first() else { return None };
-    let used = &a.uses[*used];
-    let (key, value) = (*used.key.get(at)?, values::alone(t)?);
-    let known = || a.classes.values(used.classes, key);
+    let (key, value) = (*a.uses[*used].key.get(at)?, values::alone(t)?);
+    let known = || a.classes.values(place, key);
     let Some(column) = a.scopes.get(&level).and_then(|scope| a.var(value, scope)) else {
         return is_same(&known()?, &[keys::constant(value)?]);
     };
-    match a.classes.same(used.classes, column, key) {
+    match a.classes.same(place, column, key) {
         true => Some(Stays::Always),
-        false if comparable(a.types[column], a.types[key]) => {
-            is_same(&known()?, &a.classes.values(used.classes, column)?)
-        }
+        false if comparable(a.types[column], a.types[key]) => is_same(&known()?, &a.classes.values(place, column)?),
         false => None,
     }
 }
@@ -103,6 +116,7 @@ fn is_same(one: &[KeyExpr], other: &[KeyExpr]) -> Option<Stays> {
 }
 
 pub use stays::KEY_CHANGES;
+pub(crate) use values::alone;
 
 /// How an UPDATE that may change keys is made: rows move, or, where they can't, it fails unless they stay.
 pub fn change(

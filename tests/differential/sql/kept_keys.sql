@@ -119,3 +119,13 @@ rollback;
 select * from kk;
 update kk set k = 2, v = (select w from kk_other o where o.k = kk.k) where id = 6 returning *;
 update kk_other set k = 2, w = w || '?' where w like 'text%' returning k, (select count(*) from kk_other x where x.k = kk_other.k);
+-- MERGE that sets all columns of rows that match by the key.
+merge into kk_two t using kk_other o on t.a = o.k and t.b = 1 when matched then update set a = o.k, v = o.w when not matched then insert (a, b, v) values (o.k, 1, 'new');
+merge into kk_two t using (values (1, 1, 'm'), (77, 7, 'n')) as s(a, b, v) on t.a = s.a and t.b = s.b when matched then update set a = s.a, b = s.b, v = s.v when not matched then insert values (s.a, s.b, s.v);
+merge into kk_two t using kk_other o on t.b = o.big when matched then update set a = t.a, v = 'self';
+merge into kk_two t using kk_other o on t.a = o.k when matched and o.k = 1 then delete when matched then update set (a, v) = (o.k, 'row');
+merge into kk t using kk_other o on t.k = o.k and t.id = 5 when matched then update set k = o.k, v = 'merged';
+merge into kk_two t using kk_other o on t.b = o.big when matched then update set a = o.k + 1;
+merge into kk_two t using kk_other o on t.a = 2 and o.k = 2 when matched then update set a = 2, v = 'literal';
+select * from kk_two;
+select * from kk;
