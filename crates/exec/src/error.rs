@@ -112,8 +112,12 @@ impl ExecError {
 
     /// A row's key would change by an UPDATE that is made if none does (plan's `move_rows/stays.rs`).
     pub fn unless_stays(self, otherwise: impl FnOnce() -> ExecError) -> Self {
-        let changes = || self.to_fields().message().contains(plan::move_rows::KEY_CHANGES);
-        if self.code() == sqlstate::INVALID_TEXT_REPRESENTATION && changes() { otherwise() } else { self }
+        match self.code() == sqlstate::INVALID_TEXT_REPRESENTATION
+            && self.to_fields().refuses_text(plan::move_rows::KEY_CHANGES)
+        {
+            true => otherwise(),
+            false => self,
+        }
     }
 
     /// The client can't be reached any more: the session ends.

@@ -241,6 +241,7 @@ fn is_star(value: &Node) -> bool {
     rewrite::is_star(&build::target(value.clone(), None))
 }
 
+/// The only statement of a text of the router's own.
 pub fn parsed(text: &str) -> Result<NodeEnum> {
     sql::parse(text, true)?.pop().ok_or_else(|| Refusal::bare("internal: an empty statement"))
 }
