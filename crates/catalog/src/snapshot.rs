@@ -169,6 +169,8 @@ pub struct View {
     pub query: String,
     pub materialized: bool,
     pub security_barrier: bool,
+    /// WITH CHECK OPTION: what is written through it is held against its query, or those of views under it.
+    pub check_option: bool,
     /// Its tables are read with the rights of who asks; otherwise with its owner's.
     pub security_invoker: bool,
     /// Rights to single columns of it were granted.

@@ -110,6 +110,16 @@ impl ExecError {
         ExecError::Sql(Box::new(refused))
     }
 
+    /// A row's key would change by an UPDATE that is made if none does (plan's `move_rows/stays.rs`).
+    pub fn unless_stays(self, otherwise: impl FnOnce() -> ExecError) -> Self {
+        match self.code() == sqlstate::INVALID_TEXT_REPRESENTATION
+            && self.to_fields().refuses_text(plan::move_rows::KEY_CHANGES)
+        {
+            true => otherwise(),
+            false => self,
+        }
+    }
+
     /// The client can't be reached any more: the session ends.
     pub fn lost(how: impl ToString) -> Self {
         ExecError::Client(ClientError::Lost(how.to_string()))

@@ -129,6 +129,9 @@ impl<C: Client> Work<'_, C> {
             Planned::Modify { verb, change: Change::From(from), .. } => {
                 Box::pin(self.change_from(compiled, request, *verb, from)).await
             }
+            Planned::Modify { change: Change::Stay(s), .. } => {
+                self.in_place(compiled, request, &s.part, nodes, s.otherwise.clone().into()).await
+            }
             Planned::Modify { change: Change::Move(m), .. } => {
                 self.move_rows(compiled, request, m, nodes, vec![]).await
             }

@@ -31,7 +31,7 @@ use crate::refuse::Refusal;
 use crate::scope::system_column;
 use crate::text;
 use crate::tree::{Part, Recipients, To};
-use crate::types::{ByKey, MoveRows, Planned};
+use crate::types::{ByKey, Change, InPlace, MoveRows, Planned};
 use crate::{Result, by_image, compared, modify, move_rows, rewrite, unread};
 
 use clauses::{Clauses, expressions_mut, from_mut, returned};
@@ -79,6 +79,8 @@ pub enum Made {
     Each(Part),
     /// An UPDATE that may change keys.
     Move(Box<MoveRows>),
+    /// One whose rows can't be moved: it is made if they stay.
+    Stay(Box<InPlace>),
     /// Of a reference table, on home.
     Copies(Box<CopiesFrom>),
     /// A MERGE whose rows that match nothing go elsewhere.
@@ -111,6 +113,7 @@ impl ChangeFrom {
         match &self.made {
             Made::Each(part) => part,
             Made::Move(m) => &m.delete,
+            Made::Stay(s) => &s.part,
             Made::Copies(c) => &c.part,
             Made::InTwo(m) => m.matched.as_ref().unwrap_or(&m.inserts),
         }
@@ -193,13 +196,21 @@ fn plan_with<'a>(
     }
     let found = Recipients::Shards(target.into_iter().collect());
     let relation = target.map(|u| &a.uses[u].relation);
+    let changed = match (statement, relation) {
+        (NodeEnum::UpdateStmt(u), Some(r)) => move_rows::changed_key(u, r, a, level),
+        _ => None,
+    };
     let made = match (&out, relation) {
-        (NodeEnum::UpdateStmt(u), Some(r)) if let Some(key) = move_rows::changed_key(u, r) => {
+        (NodeEnum::UpdateStmt(u), Some(r)) if let Some(key) = changed => {
             // Its rows are inserted by a statement that has rows of its own.
             if returned(&u.returning_clause).any(crate::compose::has_sublink) {
                 return Err(why.clone());
             }
-            Made::Move(Box::new(move_rows::plan(u, r, key, found, a.cx)?))
+            match move_rows::change(u, r, key, found, (a, level))? {
+                Change::Move(m) => Made::Move(Box::new(MoveRows { in_place: None, ..*m })),
+                Change::Stay(s) => Made::Stay(s),
+                _ => return Err(why.clone()),
+            }
         }
         _ => {
             rewrite::replace_now(&mut out);

@@ -38,6 +38,7 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
         Planned::Modify { change, .. } => match change {
             Change::Refused(_) => vec![],
             Change::Each(_) => vec![("Finish", "add up".into())],
+            Change::Stay(_) => vec![("Rows", "stay where they are, or the statement is refused".into())],
             Change::Move(_) => vec![("Rows", "move to the nodes of their new keys".into())],
             Change::From(from) => {
                 let label = match from.to {
@@ -55,6 +56,7 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
                 let finish = match &from.made {
                     Made::Each(_) => ("Finish", "add up".into()),
                     Made::Move(_) => ("Rows", "move to the nodes of their new keys".into()),
+                    Made::Stay(_) => ("Rows", "stay where they are, or the statement is refused".into()),
                     Made::Copies(_) => ("Rows", "on every node, by home's".into()),
                     Made::InTwo(m) => ("Change of rows that match nothing", format!("sql: {}", m.inserts.text)),
                 };
@@ -192,6 +194,7 @@ pub fn parts(plan: &Planned) -> Vec<&Part> {
             vec![part]
         }
         Planned::Modify { change: Change::Move(m), .. } => vec![&m.delete],
+        Planned::Modify { change: Change::Stay(s), .. } => vec![&s.part],
         Planned::Forward(_)
         | Planned::Query { .. }
         | Planned::Insert { .. }

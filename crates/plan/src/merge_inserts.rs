@@ -14,6 +14,7 @@ use wire::type_oid;
 use crate::classes::Var;
 use crate::levels::{Analysis, From};
 use crate::modify;
+use crate::move_rows;
 use crate::refuse::Refusal;
 use crate::scope::{Item, Scope};
 use crate::types::KeyExpr;
@@ -100,7 +101,7 @@ pub fn of(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Option<Sou
     let Some(From::Use(used)) = a.levels[level].from.first() else { return Ok(None) };
     let relation = &a.uses[*used].relation;
     let Some(d) = relation.distribution() else { return Ok(None) };
-    if changes_key(m, relation) {
+    if changes_key(m, relation, (a, level)) {
         return Err(Refusal::new(
             "changing the distribution key of rows by MERGE over several nodes is not supported",
             "Use UPDATE … FROM.",
@@ -145,14 +146,39 @@ pub fn of(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Option<Sou
     Ok(Some(found))
 }
 
-/// An arm sets a column of the key.
-pub fn changes_key(m: &ast::MergeStmt, relation: &Relation) -> bool {
+/// ON equates the `at`th key column with the very column that the arm sets it to, whatever its type. Where what is equal by that type is
+/// another key after all (floats), the row's node moves it among its shards, which only triggers would see, or has no place for it.
+fn is_told(
+    m: &ast::MergeStmt,
+    arm: &ast::MergeWhenClause,
+    t: &ast::ResTarget,
+    at: usize,
+    (a, level): (&Analysis, usize),
+) -> bool {
+    let (Some(From::Use(used)), Some(scope)) = (a.levels[level].from.first(), a.scopes.get(&level)) else {
+        return false;
+    };
+    let relation = &a.uses[*used].relation;
+    if relation.triggers || relation.statement_triggers {
+        return false;
+    }
+    let Some(value) = move_rows::alone(t).and_then(names::column).filter(|parts| parts.len() > 1) else { return false };
+    let is_it = |c| key_equals(a, c, a.uses[*used].key[at], scope).and_then(names::column).is_some_and(|e| e == value);
+    arm.match_kind == ast::MergeMatchKind::MergeWhenMatched as i32
+        && conjuncts(m.join_condition.as_deref()).into_iter().any(is_it)
+}
+
+/// An arm sets a column of the key, and not to what ON says that it is.
+pub fn changes_key(m: &ast::MergeStmt, relation: &Relation, (a, level): (&Analysis, usize)) -> bool {
     let key = relation.distribution().map_or(&[][..], |d| &d.key);
-    let is_key = |n: &Node| match &n.node {
-        Some(NodeEnum::ResTarget(t)) => key.iter().any(|k| relation.columns[*k].name == t.name),
+    let changes = |w: &ast::MergeWhenClause, n: &Node| match &n.node {
+        Some(NodeEnum::ResTarget(t)) => {
+            let at = key.iter().position(|k| relation.columns[*k].name == t.name);
+            at.is_some_and(|at| !move_rows::stays_in_arm(w, t, at, a, level) && !is_told(m, w, t, at, (a, level)))
+        }
         _ => false,
     };
-    arms(m).any(|w| !is_insert(&w) && w.target_list.iter().any(is_key))
+    arms(m).any(|w| !is_insert(&w) && w.target_list.iter().any(|n| changes(w, n)))
 }
 
 fn refuse(what: &str, hint: &str) -> Refusal {

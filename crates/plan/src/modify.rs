@@ -184,16 +184,20 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
             }
             let each = each(&a, statement, target.level);
             let moved = match statement {
-                NodeEnum::UpdateStmt(u) => move_rows::changed_key(u, r).map(|key| (u, key)),
+                NodeEnum::UpdateStmt(u) => {
+                    // Of other literals the same may not be true.
+                    whole.template &= !move_rows::stays_by_literals(u, r, &a, target.level);
+                    move_rows::changed_key(u, r, &a, target.level).map(|key| (u, key))
+                }
                 _ => None,
             };
             match moved {
-                Some((_, key)) if r.through.is_some() && !through_views::shows_all(r, cx) => {
-                    return Err(through_views::refusal(r, &format!("by UPDATE of \"{key}\", the distribution key,")));
-                }
                 Some((u, key)) if let Ok(part) = &each => {
                     (whole.template, whole.splices) = (false, None);
-                    Change::Move(Box::new(move_rows::plan(u, r, key, part.target.clone(), cx)?))
+                    move_rows::change(u, r, key, part.target.clone(), (&a, target.level))?
+                }
+                Some((_, key)) if r.through.is_some() && !through_views::shows_all(r, cx) => {
+                    return Err(through_views::refusal(r, &format!("by UPDATE of \"{key}\", the distribution key,")));
                 }
                 Some(_) => {
                     let why = each.err().unwrap_or_else(Refusal::not_moved);

@@ -20,8 +20,10 @@ use wire::type_oid;
 /// `None`: it has to travel alone.
 pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
     let whole = plan.whole();
-    let alone = matches!(plan, Planned::Modify { change: Change::Move(_), .. } | Planned::InTurn { split: true, .. })
-        || matches!(plan, Planned::Insert { rows, .. } if !matches!(rows, Insert::Row))
+    let alone = matches!(
+        plan,
+        Planned::Modify { change: Change::Move(_) | Change::Stay(_), .. } | Planned::InTurn { split: true, .. }
+    ) || matches!(plan, Planned::Insert { rows, .. } if !matches!(rows, Insert::Row))
         || whole.rewritten.is_some()
         || (whole.needs_home && !whole.tables.is_empty());
     if alone || whole.tables.len() > 1 || !is_harmless(statement, cx) {

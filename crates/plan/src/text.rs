@@ -177,6 +177,11 @@ fn marked(word: &str) -> Option<Piece> {
     }
 }
 
+/// A place for one of the pieces, not a column.
+pub fn is_mark(c: &ast::ColumnRef) -> bool {
+    matches!(names::strings(&c.fields)[..], [word] if marked(word).is_some())
+}
+
 /// Where the statement's timestamp goes: an expression.
 pub fn now() -> Node {
     build::column(&[&mark("now")])

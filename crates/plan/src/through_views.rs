@@ -33,14 +33,19 @@ pub fn of(statement: &NodeEnum, with: bool, cx: &Context) -> Result<Targets> {
         search::each(statement, |n| written.extend(target(n)));
     }
     let mut tables: Vec<Arc<Relation>> = vec![];
-    for (rv, adds) in written {
+    for Written { rv, adds, gives, adds_only } in &written {
         let Some(view) = cx.relation(rv).filter(|r| r.kind == RelationKind::View) else { continue };
         let Some(definition) = view.view.as_ref().filter(|_| !runs_code(view)) else { continue };
         if !views::reads_herd(&definition.query, cx) {
             continue;
         }
-        let Some(under) = under(view, 0, cx)? else { return Ok(Targets::Fails) };
-        under.refuse(view, adds, cx)?;
+        let Some(mut under) = under(view, 0, cx)? else { return Ok(Targets::Fails) };
+        let once = written.iter().filter(|other| cx.relation(other.rv).is_some_and(|r| r.oid == view.oid)).count() == 1;
+        under.show_once(view, if once { gives } else { &Gives::Unknown })?;
+        if *adds_only && !under.checked {
+            under.queries.iter_mut().for_each(forget_conditions);
+        }
+        under.refuse(view, *adds, cx)?;
         if !tables.iter().any(|t| is_named(t, view)) {
             tables.push(Arc::new(under.stands_for(view)));
         }
@@ -78,15 +83,80 @@ enum Adds {
     Merged,
 }
 
-fn target(statement: &NodeEnum) -> Option<(&ast::RangeVar, Adds)> {
-    let (rv, adds) = match statement {
-        NodeEnum::InsertStmt(s) => (&s.relation, rows(s.select_stmt.as_deref())),
-        NodeEnum::MergeStmt(s) => (&s.relation, Adds::Merged),
-        NodeEnum::UpdateStmt(s) => (&s.relation, Adds::Nothing),
-        NodeEnum::DeleteStmt(s) => (&s.relation, Adds::Nothing),
+/// Which columns of what it writes to a statement gives.
+enum Gives<'s> {
+    Named(Vec<&'s str>),
+    /// So many, from the first on.
+    First(usize),
+    Unknown,
+}
+
+impl Gives<'_> {
+    /// It gives this column, the `at`th. `None`: it may, in some of its parts.
+    fn has(&self, at: usize, name: &str) -> Option<bool> {
+        match self {
+            Gives::Named(names) => Some(names.contains(&name)),
+            Gives::First(width) => Some(at < *width),
+            Gives::Unknown => None,
+        }
+    }
+}
+
+/// A statement's target.
+struct Written<'s> {
+    rv: &'s ast::RangeVar,
+    adds: Adds,
+    gives: Gives<'s>,
+    /// An INSERT, and no row that is there is looked at.
+    adds_only: bool,
+}
+
+/// Which rows a view shows is not asked of those that are added to it (rewriteTargetView in rewriteHandler.c).
+fn forget_conditions(query: &mut NodeEnum) {
+    if let NodeEnum::SelectStmt(select) = query {
+        select.where_clause = None;
+    }
+}
+
+fn target(statement: &NodeEnum) -> Option<Written<'_>> {
+    let (rv, adds, gives) = match statement {
+        NodeEnum::InsertStmt(s) => (&s.relation, rows(s.select_stmt.as_deref()), given(s)),
+        NodeEnum::MergeStmt(s) => (&s.relation, Adds::Merged, Gives::Unknown),
+        NodeEnum::UpdateStmt(s) => (&s.relation, Adds::Nothing, Gives::Named(named(&s.target_list))),
+        NodeEnum::DeleteStmt(s) => (&s.relation, Adds::Nothing, Gives::Named(vec![])),
         _ => return None,
     };
-    rv.as_ref().map(|rv| (rv, adds))
+    let adds_only = matches!(statement, NodeEnum::InsertStmt(s) if s.on_conflict_clause.is_none());
+    rv.as_ref().map(|rv| Written { rv, adds, gives, adds_only })
+}
+
+fn named(targets: &[Node]) -> Vec<&str> {
+    let mut names = vec![];
+    for target in targets {
+        if let Some(NodeEnum::ResTarget(t)) = &target.node {
+            names.push(t.name.as_str());
+        }
+    }
+    names
+}
+
+fn given(insert: &ast::InsertStmt) -> Gives<'_> {
+    // What ON CONFLICT names and sets may be other columns than those that the rows give.
+    if insert.on_conflict_clause.is_some() {
+        return Gives::Unknown;
+    }
+    let width = |row: &Node| match &row.node {
+        Some(NodeEnum::List(row)) => row.items.len(),
+        _ => usize::MAX,
+    };
+    match insert.select_stmt.as_deref().and_then(|n| n.node.as_ref()) {
+        _ if !insert.cols.is_empty() => Gives::Named(named(&insert.cols)),
+        None => Gives::Named(vec![]),
+        Some(NodeEnum::SelectStmt(s)) if !s.values_lists.is_empty() => {
+            Gives::First(s.values_lists.iter().map(width).max().unwrap_or(0))
+        }
+        Some(_) => Gives::Unknown,
+    }
 }
 
 fn rows(source: Option<&Node>) -> Adds {
@@ -110,6 +180,8 @@ struct Under {
     columns: Vec<Column>,
     /// The queries of the view and of those under it.
     queries: Vec<NodeEnum>,
+    /// One of these views has WITH CHECK OPTION.
+    checked: bool,
 }
 
 /// `None`: PostgreSQL does not update the view by itself (view_query_is_auto_updatable in rewriteHandler.c).
@@ -132,6 +204,7 @@ fn under(view: &Relation, depth: usize, cx: &Context) -> Result<Option<Under>> {
             shown: (0..inner.columns.len()).map(Some).collect(),
             columns: inner.columns.to_vec(),
             queries: vec![],
+            checked: false,
         },
         (Placement::Local, RelationKind::View) if runs_code(inner) => {
             return Err(refusal(view, "over one with triggers or rules"));
@@ -167,6 +240,7 @@ fn under(view: &Relation, depth: usize, cx: &Context) -> Result<Option<Under>> {
         }
     }
     found.queries.push(query);
+    found.checked |= definition.check_option;
     Ok(Some(found))
 }
 
@@ -203,6 +277,36 @@ fn by_each_node(query: &NodeEnum, cx: &Context) -> bool {
 }
 
 impl Under {
+    /// Of columns of the view that are one of the table's, that which the statement gives is it: the others are computed of it. Where it
+    /// gives several, PostgreSQL refuses it, unless some are DEFAULT.
+    fn show_once(&mut self, view: &Relation, gives: &Gives) -> Result<()> {
+        for at in 0..self.shown.len() {
+            let Some(column) = self.shown[at] else { continue };
+            let alike: Vec<usize> = (at..self.shown.len()).filter(|i| self.shown[*i] == Some(column)).collect();
+            if alike.len() < 2 {
+                continue;
+            }
+            let twice = || refusal(view, &format!("that shows column \"{}\" twice", self.table.columns[column].name));
+            let mut given = vec![];
+            for i in &alike {
+                // A default of the view's own is given as well.
+                if view.columns[*i].default.is_some() {
+                    return Err(twice());
+                }
+                if gives.has(*i, &view.columns[*i].name).ok_or_else(twice)? {
+                    given.push(*i);
+                }
+            }
+            let shows = match given[..] {
+                [] => at,
+                [one] => one,
+                _ => return Err(twice()),
+            };
+            alike.into_iter().filter(|i| *i != shows).for_each(|i| self.shown[i] = None);
+        }
+        Ok(())
+    }
+
     /// The relation that stands for the view.
     fn stands_for(&self, view: &Relation) -> Relation {
         let own = |(column, at): (&Column, &Option<usize>)| match at {
@@ -240,10 +344,6 @@ impl Under {
 
     /// What would not come out as on one PostgreSQL.
     fn refuse(&self, view: &Relation, adds: Adds, cx: &Context) -> Result<()> {
-        let mut seen = std::collections::HashSet::new();
-        if let Some(twice) = self.shown.iter().flatten().find(|c| !seen.insert(**c)) {
-            return Err(refusal(view, &format!("that shows column \"{}\" twice", self.table.columns[*twice].name)));
-        }
         let reference = self.table.is_reference();
         if reference && adds == Adds::Merged {
             return Err(refusal(view, "by MERGE"));

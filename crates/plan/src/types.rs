@@ -261,6 +261,8 @@ pub enum Change {
     Each(Part),
     /// An UPDATE that may change keys: rows are deleted where they are and inserted where they belong.
     Move(Box<MoveRows>),
+    /// One whose rows can't be moved: it is made if they stay where they are.
+    Stay(Box<InPlace>),
     /// The same over rows that are read beforehand.
     From(Box<ChangeFrom>),
     /// Every copy of a reference table.
@@ -284,13 +286,29 @@ pub enum Strategy {
     Refused,
 }
 
+/// An UPDATE that sets keys, and fails if it would change one (see `move_rows/stays.rs`).
+#[derive(Clone, Debug)]
+pub struct InPlace {
+    pub part: Part,
+    /// What that failure means.
+    pub otherwise: Refusal,
+}
+
 /// See `move_rows.rs`.
 #[derive(Clone, Debug)]
 pub struct MoveRows {
-    /// `DELETE … RETURNING` the new rows' `columns`.
+    /// `DELETE … RETURNING` the new rows' `columns`, and what goes with them.
     pub delete: Part,
     /// Rows with their new keys.
     pub insert: InsertRows,
+    /// The client gets what the INSERT gives back.
+    pub returning: bool,
+    /// A query of what goes with the new rows, behind their columns, if anything does.
+    pub beside: Option<Text>,
+    /// Of a table with row-level security: new rows must be visible to the UPDATE, as they must to the INSERT.
+    pub is_visible: bool,
+    /// The UPDATE where it is found that rows can't be moved, as in [`InPlace`].
+    pub in_place: Option<Part>,
     pub relation: Arc<Relation>,
     pub columns: Vec<usize>,
     /// What the UPDATE sets.
@@ -452,7 +470,7 @@ impl Planned {
             }
             Planned::Modify { change: Change::From(from), .. } => match &from.made {
                 Made::Copies(copies) => Some(&copies.relation),
-                Made::Each(_) | Made::Move(_) | Made::InTwo(_) => None,
+                Made::Each(_) | Made::Move(_) | Made::Stay(_) | Made::InTwo(_) => None,
             },
             Planned::Forward(_)
             | Planned::Query { .. }

@@ -75,6 +75,7 @@ fn snapshot() -> Snapshot {
                 query: query.into(),
                 materialized: kind == MaterializedView,
                 security_barrier: false,
+                check_option: false,
                 security_invoker: false,
                 column_grants: false,
                 filled_by_router: kind == MaterializedView,

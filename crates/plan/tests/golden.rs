@@ -143,6 +143,9 @@ fn show_several(plan: &Planned) -> String {
             Insert::Copies(write) => show_reference(write),
         },
         Planned::Modify { change: Change::Each(part), .. } => format!("\n  each: {}", part.text),
+        Planned::Modify { change: Change::Stay(s), .. } => {
+            format!("\n  in place: {}\n  otherwise {}", s.part.text, show_refusal(&s.otherwise))
+        }
         Planned::Modify { change: Change::Move(m), .. } => {
             format!("\n  delete: {}\n  insert: {}…{}", m.delete.text, m.insert.head, m.insert.tail)
         }

@@ -194,7 +194,9 @@ fn of_plan(plan: &Planned, texts: &mut Vec<String>) {
         Planned::Modify { change, .. } => match change {
             Change::Refused(_) => {}
             Change::Each(part) => texts.push(shown(&part.text)),
+            Change::Stay(s) => texts.push(shown(&s.part.text)),
             Change::Move(m) => {
+                texts.extend(m.in_place.iter().map(|part| shown(&part.text)));
                 texts.push(shown(&m.delete.text));
                 texts.push(of_rows(&m.insert));
             }
@@ -207,7 +209,7 @@ fn of_plan(plan: &Planned, texts: &mut Vec<String>) {
                 match &from.made {
                     Made::Move(m) => texts.push(of_rows(&m.insert)),
                     Made::InTwo(m) => texts.push(shown(&m.inserts.text)),
-                    Made::Each(_) | Made::Copies(_) => {}
+                    Made::Each(_) | Made::Stay(_) | Made::Copies(_) => {}
                 }
             }
             Change::Copies(write) => of_reference(write, texts),

@@ -40,6 +40,12 @@ impl ErrorFields {
                 .any(|part| part.trim_matches(SPACES).strip_prefix(schema).is_some_and(|n| n.starts_with('.')))
     }
 
+    /// A text that begins so is no value of its type. PostgreSQL says which in the message alone.
+    pub fn refuses_text(&self, begins: &str) -> bool {
+        self.code() == sqlstate::INVALID_TEXT_REPRESENTATION
+            && self.message().split(QUOTES).any(|part| part.trim_matches(SPACES).starts_with(begins.trim()))
+    }
+
     /// The column for which a row of COPY had no field any more.
     pub fn copy_column_missing(&self) -> Option<&str> {
         if self.code() != sqlstate::BAD_COPY_FILE_FORMAT || !self.is_raised_by(&READ_COPY_ROWS) {
@@ -58,6 +64,14 @@ mod tests {
 
     fn raised(code: &str, routine: &str, message: &str) -> ErrorFields {
         ErrorFields::error(code, message).with(b'R', routine)
+    }
+
+    #[test]
+    fn a_refused_text_is_in_the_message_of_any_language() {
+        let refuses = |message| raised("22P02", "boolin", message).refuses_text("herd: changes ");
+        assert!(refuses("invalid input syntax for type boolean: \"herd: changes f\""));
+        assert!(refuses("syntaxe en entrée invalide pour le type boolean : «\u{a0}herd: changes f\u{a0}»"));
+        assert!(!refuses("invalid input syntax for type boolean: \"no herd: changes\""));
     }
 
     #[test]

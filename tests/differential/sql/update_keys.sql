@@ -126,3 +126,48 @@ update uk_parts set (k, l) = (5, '{6}') returning *;
 -- Sequences are home's.
 update uk_seq set (k, id) = (k + 1, default);
 update uk_seq set k = k + 1, id = 5 where k = 1 returning *;
+-- RETURNING of other tables, and of rows as they were.
+delete from uk;
+insert into uk (a, b, c, v, s) values (5, 10, 'foo', 'x', 1), (5, 11, 'foo', null, 2), (100, 20, null, 'y', 3), (100, 21, 'q', 'z', null), (null, 1, 'n', 'n', 4);
+update uk set a = uk.a + 1 from uk_from f where f.i = uk.b - 9 and f.i < 3 returning uk.a, uk.g, f.j, f.w, c || f.w as both, 1 as one, now() = now() as now;
+select * from uk;
+update uk as t set a = t.b, s = f.i from uk_from f where f.i = 1 returning t.*, f.*;
+update uk set a = a + 1 from uk_from where i = 10 returning *;
+update uk set a = uk.b + 1 from uk_ref where code = b returning a, f, uk_ref.*;
+update uk set a = uk.b + 1 from uk_local l where l.id = b returning a, l.t, l.id + a as sum;
+update uk set a = b from (values (20, 'twenty'), (21, 'more')) as x(n, w) where n = b returning x.*, a, c, pg_typeof(s)::text as domain, pg_typeof(x.w)::text as type;
+update uk set a = b from generate_series(20, 22) as s(n) where n = b returning a, n, s.n;
+update uk set a = b from uk_from join uk_ref on j = f / 10 or true where i = 1 and code = 10 returning a, w, code;
+update uk set a = b from (select 20 as code, 'z' as z) q join uk_ref using (code) where b = code returning a, code, z, f;
+with w as (select i, w from uk_from where i = 2) update uk set a = i from w where b = 20 returning a, w.w;
+with uk_ref as (select 20 as code, 'with' as word) update uk set a = 7 from uk_ref where b = code returning a, word;
+update uk t set a = o.b from uk o where o.b = t.b + 1 returning t.a, o.a as other, o.c, t.b;
+begin;
+update uk set (a, b) = (select j, i from uk_from x where x.i = uk.b - 9) from uk_ref where code = b returning a, b, code;
+rollback;
+update uk set a = 1 from uk_ref where code = b and false returning a, code;
+update uk set a = 1 from uk_ref where code = b returning 5 as five;
+update uk set a = 1 from uk_ref where code = b returning a / (code - 10), code;
+update uk set (a, v) = (1, 'too long') from uk_ref where code = b returning a, code;
+update uk set a = 1 from uk_ref where code = b returning nothing;
+update uk set a = 9 from uk_ref where code = b returning c, code, uk_ref;
+-- params: 1, 20, with
+update uk set a = a + $1 from uk_ref where code = $2 and b = code returning a, code + $1 as sum, $3::text as word;
+update uk_types set k = k + 1 from uk_types o where o.k = uk_types.k + 4 returning uk_types.k, o.*;
+select * from uk;
+update uk set a = coalesce(a, 0) + 1000 returning old.a as before, new.a, a as after, old.g as og, new.g as ng, old.*;
+update uk set a = a - 1000, b = b + 1 returning with (old as o, new as n) o.a, n.a as na, o.g, n.g as ng, uk.b;
+update uk set a = a + 1 from uk_ref where code = 10 and b is not null returning old.a, code, new.a + old.b as sum;
+update uk set a = a + 1 returning old;
+begin;
+update uk set a = a + 1 from uk_ref where code = b returning a, code;
+savepoint s;
+update uk set a = a + 1 from uk_ref where code = b returning a, code;
+update uk set a = a + 1 from uk_ref where code = b returning a / 0, code;
+rollback to s;
+with u as (update uk set a = a + 1 from uk_ref where code = b returning a, code) select * from u;
+rollback;
+-- Subqueries of RETURNING see rows as they were.
+update uk set a = a + 1 returning a, (select count(*) from uk x where x.a = uk.a);
+update uk set a = a + 1 returning a, (select max(f) from uk_ref), exists (select from uk_from x where x.i = uk.a);
+with uk_ref as (select 5 as code) update uk set a = a + 1 returning a, (select code from uk_ref);

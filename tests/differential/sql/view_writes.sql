@@ -18,7 +18,7 @@ create table vw_def (k int default 4, t text);
 --! distribute vw_time k
 --! distribute vw_def k colocate_with => 'none'
 --! reset
-drop view if exists vw_time_all, vw_time_less, vw_plain, vw_turned, vw_big, vw_over, vw_cascaded, vw_local_check, vw_loose, vw_hides_key, vw_hides_default, vw_expr, vw_agg, vw_distinct, vw_join, vw_limit, vw_with, vw_union, vw_window, vw_ref_all, vw_ref_some, vw_ref_big, vw_serial_all, vw_serial_less, vw_ident_all, vw_regions, vw_of_local, vw_own_default, vw_three, vw_in_ref, vw_in_dist, vw_twice, vw_late, vw_def_all, vw_const, vw_alias, vw_set, vw_checked, vw_with_src, vw_with_n cascade;
+drop view if exists vw_time_all, vw_time_less, vw_plain, vw_turned, vw_big, vw_over, vw_cascaded, vw_local_check, vw_loose, vw_hides_key, vw_hides_default, vw_expr, vw_agg, vw_distinct, vw_join, vw_limit, vw_with, vw_union, vw_window, vw_ref_all, vw_ref_some, vw_ref_big, vw_serial_all, vw_serial_less, vw_ident_all, vw_regions, vw_of_local, vw_own_default, vw_three, vw_in_ref, vw_in_dist, vw_over_dist, vw_checked_dist, vw_over_checked, vw_twice, vw_late, vw_def_all, vw_const, vw_alias, vw_set, vw_checked, vw_with_src, vw_with_n cascade;
 delete from vw;
 delete from vw_src;
 delete from vw_ref;
@@ -66,6 +66,9 @@ alter view vw_own_default alter column k set default 5;
 create view vw_three as select * from vw_own_default where id > 0;
 create view vw_in_ref as select k, id, v from vw where v in (select n from vw_ref);
 create view vw_in_dist as select k, id, v from vw where v in (select k from vw_src);
+create view vw_over_dist as select k, id from vw_in_dist where v > (select min(k) from vw_src);
+create view vw_checked_dist as select k, id, v from vw where v in (select k from vw_src) with check option;
+create view vw_over_checked as select * from vw_checked_dist where id > 0;
 create view vw_twice as select k, k as again, id from vw;
 create view vw_late as select k, id, v from vw where made < now() + interval '1 day';
 create view vw_def_all as select t, k from vw_def;
@@ -119,6 +122,7 @@ insert into vw_turned values ('param', 1, $1) returning key, number;
 update vw_turned set words = 'turned' where key = 2;
 update vw_turned as x set words = x.words || '!' where x.key = 2 and x.number > 20 returning *;
 update vw_turned set key = 3 where number = 5;
+update vw_turned set key = key + 7 where key = 2;
 update vw_turned set (words, key) = ('a', 3) where number = 5;
 delete from vw_turned where key = 60 returning *;
 delete from vw_turned where number between 10 and 14 returning *;
@@ -256,7 +260,53 @@ update vw_in_ref set v = v + 100 where k = 3 returning *;
 update vw_in_ref set v = v + 100 returning *;
 update vw_in_dist set v = 0;
 update vw_twice set id = id where k = 2;
+begin;
+update vw_twice set id = id + 500 where again = 2 returning *;
+update vw_twice set again = 2, id = id + 1 where again = 2 returning *;
+update vw_twice set k = 2, id = id + 1 where k = 2 and again = 2 returning k, id;
+update vw_twice set k = again where id = 10 returning *;
+insert into vw_twice (k, id) values (901, 1), (902, 2) returning *;
+insert into vw_twice (again, id) values (903, 1), (904, 2) returning *;
+insert into vw_twice (id, again) values (1, 905) returning again, k;
+insert into vw_twice (again, id) select k + 910, id from vw_src s, lateral (select 1 as id) x where k < 4 returning *;
+insert into vw_twice (id) values (5);
+rollback;
+begin;
+insert into vw_twice values (906) returning *;
+rollback;
+begin;
+-- params: 907, 3
+insert into vw_twice (again, id) values ($1, $2) returning *;
+-- params: 907, 3
+update vw_twice set id = $2 + 1 where again = $1 returning *;
+-- params: 907
+select * from vw_twice where again = $1;
+delete from vw_twice where again = 907 returning *;
+with x as (update vw_twice set id = id + 700 where again = 2 returning *) select * from x;
+rollback;
+update vw_twice set again = 3 where k = -1;
+update vw_twice set k = 3, again = 3 where id = 10;
+insert into vw_twice (k, again, id) values (1, 1, 1);
+insert into vw_twice values (1, 1, 1);
+insert into vw_twice (k, id) values (2, 2) on conflict (k, id) do update set id = 3;
+select * from vw where k > 800 or id > 400;
 update vw_late set v = 1 where k = 2;
+-- Rows that are added through a view are not held against what it shows, unless it says so.
+begin;
+insert into vw_in_dist values (950, 1, -5), (951, 1, -5) returning *;
+insert into vw_in_dist (k, id, v) values (952, 1, 1) returning v, k;
+insert into vw_in_dist (k, id, v) select k + 960, 1, -k from vw_src where k < 4 returning *;
+insert into vw_in_dist (k, id, v) values (953, 1, (select max(k) from vw_src));
+insert into vw_late (k, id, v) values (954, 1, 2) returning *;
+insert into vw_over_dist (k, id) values (955, 1) returning *;
+-- params: 956, 7
+insert into vw_in_dist (k, id, v) values ($1, 1, $2) returning *;
+insert into vw_in_dist (k, id, v) values (950, 1, 1);
+rollback;
+insert into vw_in_dist (k, id, v) values (1, 1, 1) on conflict (k, id) do nothing;
+insert into vw_checked_dist (k, id, v) values (957, 1, 1);
+insert into vw_over_checked (k, id, v) values (957, 1, 1);
+select * from vw where k > 900;
 update vw_const set v = v + 1 returning id, v;
 delete from vw_const where id = 13;
 insert into vw_const (id, v) values (1, 1);

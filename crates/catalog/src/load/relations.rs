@@ -81,6 +81,7 @@ async fn load_relations<Q: Query>(
                      WHERE CASE o.option_name WHEN '{name}' THEN o.option_value::boolean END)"
         )
     };
+    let checks = "EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o WHERE o.option_name = 'check_option')";
     // pg_partition_tree() would lock them all.
     let below = "WITH RECURSIVE tree (oid) AS (SELECT c.oid UNION ALL \
                  SELECT i.inhrelid FROM tree b JOIN pg_inherits i ON i.inhparent = b.oid) SELECT oid FROM tree";
@@ -98,7 +99,7 @@ async fn load_relations<Q: Query>(
         "SELECT c.oid, n.nspname, c.relname, c.relkind, h.kind, h.colocation, h.prefix, CASE WHEN h.key IS NOT NULL THEN array_to_string(h.key, ' ') \
                 WHEN p.partstrat::text = left(g.strategy, 1) THEN p.partattrs::text END, \
                 CASE WHEN h.key IS NOT NULL THEN {parts} END, c.relispartition, \
-                {barrier}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
+                {barrier}, {checks}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
                 CASE c.relkind WHEN 'm' THEN {filled} ELSE false END, \
                 c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
@@ -150,7 +151,8 @@ async fn load_relations<Q: Query>(
         if let Placement::Distributed(d) = &mut placement {
             d.partitions = parts.map(Arc::from);
         }
-        let (barrier, invoker, column_grants) = (row.boolean(), row.boolean(), row.boolean());
+        let (barrier, checks) = (row.boolean(), row.boolean());
+        let (invoker, column_grants) = (row.boolean(), row.boolean());
         let filled_by_router = row.boolean();
         let view = matches!(kind, RelationKind::View | RelationKind::MaterializedView).then(|| View {
             query: definitions.of_view(oid).unwrap_or_else(|| {
@@ -162,6 +164,7 @@ async fn load_relations<Q: Query>(
             }),
             materialized: kind == RelationKind::MaterializedView,
             security_barrier: barrier,
+            check_option: checks,
             security_invoker: invoker,
             column_grants,
             filled_by_router,

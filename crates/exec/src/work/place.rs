@@ -17,8 +17,8 @@ use crate::work::shards::Targets;
 /// Its rows may go to other nodes than they are on.
 fn moves(change: &Change) -> bool {
     match change {
-        Change::Move(_) => true,
-        Change::From(from) => matches!(from.made, Made::Move(_)),
+        Change::Move(_) | Change::Stay(_) => true,
+        Change::From(from) => matches!(from.made, Made::Move(_) | Made::Stay(_)),
         Change::Refused(_) | Change::Each(_) | Change::Copies(_) => false,
     }
 }

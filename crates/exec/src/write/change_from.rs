@@ -122,6 +122,7 @@ impl<C: Client> Work<'_, C> {
         let (common, own) = match &from.made {
             Made::Each(part) if split_rows.is_some() => (None, Some(part)),
             Made::Each(part) => (Some(part), None),
+            Made::Stay(s) => (Some(&s.part), None),
             Made::InTwo(m) => (m.matched.as_ref(), Some(&m.inserts)),
             Made::Move(m) => return self.move_rows(compiled, request, m, &nodes, children).await,
             Made::Copies(copies) => {
@@ -145,7 +146,10 @@ impl<C: Client> Work<'_, C> {
         self.describe_to_client(request, &described);
         let mut count = 0;
         for texts in &texts {
-            count += self.each_its_own(texts, request).await?;
+            count += self.each_its_own(texts, request).await.map_err(|e| match &from.made {
+                Made::Stay(s) => e.unless_stays(|| s.otherwise.clone().into()),
+                _ => e,
+            })?;
         }
         Ok(format!("{} {count}", verb.as_str()))
     }
@@ -229,7 +233,7 @@ impl<C: Client> Work<'_, C> {
         let seen = |d: &Described| d.fields.iter().flatten().map(|f| (f.type_oid, f.name.clone())).collect::<Vec<_>>();
         let (own, client) = (seen(&own), seen(described));
         let same = match &from.made {
-            Made::Each(_) | Made::InTwo(_) => own == client,
+            Made::Each(_) | Made::Stay(_) | Made::InTwo(_) => own == client,
             Made::Move(_) => true,
             // What the copies need comes behind.
             Made::Copies(_) => own.starts_with(&client),

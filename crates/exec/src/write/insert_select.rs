@@ -96,7 +96,7 @@ impl<C: Client> Work<'_, C> {
         let can = self.herd.pools.size() > 1 && !i.source_locks && !i.reads_temporary;
         let beside = can && self.may_read_beside().await?;
         let batching = self.bulk.batching(commits, i.upsert);
-        let carriers = self.carriers_into(&relation, &columns, batching.is_some()).await?;
+        let carriers = self.carriers_into(&relation, &columns, &[], batching.is_some()).await?;
         let source = self.source(i, (&relation, &columns), &bound.types).await?;
         // COPY looks at no policies, goes into no view, and has no parts of values.
         let copies = !i.relation.row_security && i.relation.through.is_none() && i.parts.is_empty();
@@ -172,9 +172,11 @@ impl<C: Client> Work<'_, C> {
         &mut self,
         relation: &Relation,
         columns: &[usize],
+        beside: &[String],
         in_batches: bool,
     ) -> Result<Option<Carriers>> {
-        let types: Vec<&str> = columns.iter().map(|c| relation.columns[*c].type_name.as_str()).collect();
+        let of_table = columns.iter().map(|c| relation.columns[*c].type_name.as_str());
+        let types: Vec<&str> = of_table.chain(beside.iter().map(String::as_str)).collect();
         let Err(refused) = self.travel_made_of(types.clone()).await else { return Ok(None) };
         let carriers = self.carry(types).await?;
         // The router reads keys as text, and keeps batches as text.

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use wire::sqlstate;
 
 use catalog::NodeId;
-use plan::MoveRows;
+use plan::{MoveRows, Part};
 use wire::backend;
 
 use crate::carried::Carriers;
 use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
-use crate::render::{Child, Fill};
+use crate::render::{Child, Fill, NodeStatement};
 use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
@@ -28,8 +28,21 @@ impl<C: Client> Work<'_, C> {
         children: Vec<Child>,
     ) -> Result<String> {
         let (described, bound) = self.described_bound(compiled, request).await?;
-        let carriers = self.carriers_into(&m.relation, &m.columns, false).await?;
-        self.may_move(m).await?;
+        let fill = Fill { children, ..Fill::new(&bound, &self.now) };
+        let (probe, children) = (m.beside.as_ref().map(|query| fill.statement([query])), fill.children);
+        let beside = match probe {
+            Some(probe) => self.types_of_query(&probe).await?,
+            None => vec![],
+        };
+        let carriers = self.carriers_into(&m.relation, &m.columns, &beside, false).await?;
+        if let Err(refused) = self.may_move(m).await {
+            return match &m.in_place {
+                Some(part) if refused.code() == sqlstate::FEATURE_NOT_SUPPORTED => {
+                    self.in_place(compiled, request, part, nodes, refused).await
+                }
+                _ => Err(refused),
+            };
+        }
         // Rows go as they travel, whatever the client wants of RETURNING.
         let read = Bound::default().for_columns(carriers.as_ref().map_or(vec![], Carriers::formats));
         self.need_transaction();
@@ -41,10 +54,10 @@ impl<C: Client> Work<'_, C> {
         let said = (!read.result_formats.is_empty()).then_some(&read);
         let lanes = self.write(&texts, &Request::bound(&delete.sql, said)).await?;
         let answers = self.read_answers(lanes, false).await?;
-        let returning = !m.insert.tail.is_empty();
-        let kind = SinkKind::insert(&m.insert, returning, &bound, &self.now);
+        let kind = SinkKind::insert(&m.insert, m.returning, &bound, &self.now);
         let mut sink =
             Sink::open(self, m.relation.clone(), m.columns.clone(), kind, request.result_formats(), None).await?;
+        sink.beside(beside)?;
         if let Some(carriers) = &carriers {
             sink.carry(carriers);
         }
@@ -55,7 +68,7 @@ impl<C: Client> Work<'_, C> {
             }
         }
         let (count, returned) = sink.finish(self).await?;
-        if returning {
+        if m.returning {
             self.describe_to_client(request, &described);
             for row in returned.iter() {
                 self.client.tell(Answer::Sent(&row?));
@@ -65,9 +78,28 @@ impl<C: Client> Work<'_, C> {
         Ok(format!("UPDATE {count}"))
     }
 
+    /// The UPDATE where its rows are, which fails if one would have to move: `otherwise`.
+    pub async fn in_place(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        part: &Part,
+        nodes: &BTreeSet<NodeId>,
+        otherwise: ExecError,
+    ) -> Result<String> {
+        let count = self.modify_each(compiled, request, part, nodes).await;
+        Ok(format!("UPDATE {}", count.map_err(|e| e.unless_stays(|| otherwise))?))
+    }
+
+    /// What the columns of a query are to be where rows stand in its place.
+    async fn types_of_query(&mut self, query: &NodeStatement) -> Result<Vec<String>> {
+        let fields = self.describe_text(&query.sql, &query.types).await?.fields.unwrap_or_default();
+        Ok(self.columns_of(query, fields, true).await?.types)
+    }
+
     /// Deleting a row that others refer to is not what an UPDATE does to them. And who updates needs the right to that alone
     /// in PostgreSQL, which asks nobody about rows that it moves by itself; here they are deleted and inserted with his rights.
-    /// Policies for all commands alike, which say the same of old and of new rows, say of both what they say of an UPDATE.
+    /// Policies that say of a DELETE and of an INSERT what those for UPDATE say of its old and new rows say what they say of an UPDATE.
     async fn may_move(&mut self, m: &MoveRows) -> Result<()> {
         let table = catalog::quote_literal(&catalog::qualified(&m.relation.schema, &m.relation.name));
         // Behind a view it is the table that has policies and foreign keys, and the view's owner whom they mean.
@@ -83,12 +115,10 @@ impl<C: Client> Work<'_, C> {
             "SELECT {}, pg_catalog.has_table_privilege({table}, 'DELETE') AND {}, \
                  (SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' AND conparentid OPERATOR(pg_catalog.=) '0' \
                   AND confrelid OPERATOR(pg_catalog.=) '{oid}' LIMIT 1), \
-                 ({through} OR pg_catalog.row_security_active({table})) AND EXISTS (SELECT FROM pg_catalog.pg_policy \
-                  WHERE polrelid OPERATOR(pg_catalog.=) '{oid}' AND (polcmd OPERATOR(pg_catalog.<>) '*' \
-                  OR polwithcheck IS NOT NULL AND (polqual IS NULL \
-                  OR pg_catalog.pg_get_expr(polwithcheck, polrelid) OPERATOR(pg_catalog.<>) pg_catalog.pg_get_expr(polqual, polrelid))))",
+                 ({through} OR pg_catalog.row_security_active({table})) AND {}",
             rights(&m.set, "UPDATE"),
             rights(&m.columns, "INSERT"),
+            policies_differ(oid, m.is_visible),
         );
         let row = self.ask_home(&sql).await?.into_iter().next().unwrap_or_default();
         let is_true = |i: usize| row.get(i).is_some_and(|v| v.as_deref() == Some("t"));
@@ -104,9 +134,8 @@ impl<C: Client> Work<'_, C> {
             return Err(refused(message.into()).hint(&hint));
         }
         if m.relation.row_security && is_true(3) {
-            let message = "changing the distribution key of a table whose policies are for some commands, or do not check new rows by \
-                           what they show, is not supported";
-            let hint = "Make them policies FOR ALL without WITH CHECK; or DELETE the rows and INSERT them with their new keys.";
+            let message = "changing the distribution key of a table whose policies for DELETE and INSERT are others than those for UPDATE is not supported";
+            let hint = "Have policies FOR ALL, or the same for UPDATE, DELETE and INSERT; or DELETE the rows and INSERT them with their new keys.";
             return Err(refused(message.into()).hint(hint));
         }
         match row.get(2).cloned().flatten() {
@@ -116,5 +145,36 @@ impl<C: Client> Work<'_, C> {
             ))
             .hint("DELETE the rows and INSERT them with their new keys, in one transaction.")),
         }
+    }
+}
+
+/// A condition: the policies of a table say of rows that are deleted, or of those that are inserted, something else than of rows that an
+/// UPDATE finds and makes. `visible`: as an UPDATE that reads columns, both ask the policies of SELECT besides; otherwise, only policies
+/// FOR ALL that say the same of old and of new rows are known to.
+fn policies_differ(table: catalog::Oid, visible: bool) -> String {
+    // Of a restrictive one errors tell the name.
+    let all = |command: char, says: &str| {
+        format!(
+            "COALESCE((SELECT pg_catalog.string_agg(p.said, ',' ORDER BY p.said) FROM \
+             (SELECT pg_catalog.concat_ws(',', polpermissive, polroles, CASE WHEN polpermissive THEN '' ELSE pg_catalog.quote_ident(polname) END, \
+             pg_catalog.quote_nullable({says})) AS said FROM pg_catalog.pg_policy \
+             WHERE polrelid OPERATOR(pg_catalog.=) '{table}' AND polcmd OPERATOR(pg_catalog.=) '{command}') AS p), '')"
+        )
+    };
+    let shows = "pg_catalog.pg_get_expr(polqual, polrelid)";
+    let checks = "COALESCE(pg_catalog.pg_get_expr(polwithcheck, polrelid), pg_catalog.pg_get_expr(polqual, polrelid))";
+    match visible {
+        true => format!(
+            "({} OPERATOR(pg_catalog.<>) {} OR {} OPERATOR(pg_catalog.<>) {})",
+            all('w', shows),
+            all('d', shows),
+            all('w', checks),
+            all('a', checks)
+        ),
+        false => format!(
+            "EXISTS (SELECT FROM pg_catalog.pg_policy WHERE polrelid OPERATOR(pg_catalog.=) '{table}' \
+             AND (polcmd OPERATOR(pg_catalog.<>) '*' OR polwithcheck IS NOT NULL AND (polqual IS NULL \
+             OR pg_catalog.pg_get_expr(polwithcheck, polrelid) OPERATOR(pg_catalog.<>) {shows})))"
+        ),
     }
 }

@@ -1,5 +1,6 @@
 //! Rows on their way into a table: to the node of its shard, to all or to home, by COPY or by INSERTs of whole batches. Memory is bounded by the lanes' write buffers and a batch.
 
+mod batch;
 mod end;
 mod filled;
 mod returned;
@@ -11,10 +12,10 @@ use wire::sqlstate;
 
 use catalog::{NodeId, Placement, Relation};
 use key::Bound;
-use plan::{InsertRows, Text};
+use plan::InsertRows;
 use pool::{ClientLogin, NodeTarget, Pools, Settings};
 use txn::{Lane, Participant};
-use wire::{backend, put};
+use wire::put;
 
 use crate::arrays::Arrays;
 use crate::bulk_settings::Batching;
@@ -23,14 +24,13 @@ use crate::client::{Client, PENDING_MAX};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
 use crate::now::Now;
-use crate::render::{self, BatchStatement, Fill};
 use crate::request::Bound as BoundParameters;
 use crate::router::looks::Looks;
 use crate::router::progress::{self, Running};
 use crate::work::Work;
 use crate::work::copy_lane::{any_said, copy_line, error_said, push};
 use crate::work::row_node::node_of;
-use crate::work::rows::{self, Reply};
+use crate::work::rows;
 use crate::write::bulk::{self, Held, HeldSql, Stream};
 use crate::write::copy_lines::CopyLines;
 use filled::Filled;
@@ -87,6 +87,8 @@ pub struct Sink {
     /// Target columns of a row, in order; those after `given` are filled.
     columns: Vec<usize>,
     given: usize,
+    /// The types of what goes with each row, behind its columns, and into no column: what is returned is made of it.
+    beside: Vec<String>,
     /// Positions of given columns that may hold moments, of a table of which each node reads all values.
     moments: Vec<usize>,
     /// For each key column its position in a row.
@@ -183,6 +185,7 @@ impl Sink {
             relation,
             columns,
             given,
+            beside: vec![],
             moments,
             key,
             bounds,
@@ -507,65 +510,6 @@ impl Sink {
                     }
                 }
                 Ok(())
-            }
-        }
-    }
-
-    /// What sends a batch: rows are its first parameters, an array a column.
-    fn batch_statement(&self, rows: String) -> BatchStatement {
-        // The columns as the statement names them, and those that are filled.
-        let own = || {
-            let table = catalog::qualified(&self.relation.schema, &self.relation.name);
-            let names = self.column_names();
-            let (given, filled) = match &self.kind {
-                SinkKind::Insert(insert) if !insert.rows.columns.is_empty() => {
-                    (insert.rows.columns.clone(), names[self.given..].iter().map(|name| format!(", {name}")).collect())
-                }
-                _ => (Text::from(names.join(", ")), String::new()),
-            };
-            let (head, end) = (format!("INSERT INTO {table} ("), format!("{filled}) OVERRIDING SYSTEM VALUE SELECT "));
-            Text::all([head.into(), given, end.into()])
-        };
-        let width = self.columns.len();
-        let SinkKind::Insert(insert) = &self.kind else {
-            let (bound, now) = Default::default();
-            return BatchStatement::new(&Fill::new(&bound, &now), &own(), rows, width, &Text::default());
-        };
-        let fill = Fill::new(&insert.bound, &insert.now);
-        match !insert.rows.head.is_empty() && self.given == width {
-            true => BatchStatement::new(&fill, &insert.rows.head, rows, width, &insert.rows.tail),
-            false => BatchStatement::new(&fill, &own(), rows, width, &insert.rows.tail),
-        }
-    }
-
-    async fn insert_batch(&mut self, i: usize) -> Result<()> {
-        let SinkKind::Insert(insert) = &self.kind else { return Ok(()) };
-        // Without `(20)`: a cast would cut what is too long, where the assignment says so.
-        let types: Vec<String> =
-            self.columns.iter().map(|c| catalog::without_modifier(&self.relation.columns[*c].type_name)).collect();
-        let returning = insert.returning;
-        let batch = self.batches[i].take().finish();
-        let rows = render::unnest(1, &types, batch.iter().map(|a| &a.carried));
-        let statement = self.batch_statement(rows).with(batch);
-        self.inserted = true;
-        let p = &mut self.lanes[i];
-        let foreign = p.lane.node != self.home;
-        p.lane.look = self.looks.of(p.lane.node);
-        rows::send_statement(&mut p.lane, None, &statement, foreign, &self.result_formats);
-        p.lane.conn.flush().await?;
-        let counts = self.relation.distribution().is_some() || p.lane.node == self.home;
-        let mut kept = Ok(());
-        loop {
-            match rows::next(&mut p.lane).await? {
-                Reply::Row(frame) if returning && counts && kept.is_ok() => kept = self.returned.push(i, frame.raw),
-                Reply::Complete(tag) if counts => self.count += backend::rows_of_tag(&tag),
-                Reply::Done => {
-                    if returning && counts && self.relation.distribution().is_some() {
-                        self.returned.answered(i);
-                    }
-                    return kept;
-                }
-                _ => {}
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn plan<'a>(
     // What triggers see of the first statement in the second one would be seen in no one statement.
     if !named
         || !comes_out_alike(a, m.join_condition.as_deref())
-        || merge_inserts::changes_key(m, &relation)
+        || merge_inserts::changes_key(m, &relation, (a, level))
         || relation.triggers && takes_others(m)
     {
         return Err(refused.clone());

@@ -11,7 +11,7 @@ use crate::reads::parse_expression;
 use crate::{Refusal, Result, rewrite};
 
 /// The name of the DELETE where its records are taken apart, and what its columns' names begin with.
-const MOVED: &str = "herd moved";
+pub const MOVED: &str = "herd moved";
 
 /// One column of the new row.
 enum Value {
@@ -38,14 +38,15 @@ struct Record<'u> {
     types: Vec<Option<String>>,
 }
 
-/// `DELETE … RETURNING` the new values of these columns.
-pub fn deleted(u: &ast::UpdateStmt, relation: &Relation, columns: &[usize]) -> Result<NodeEnum> {
+/// `DELETE … RETURNING` the new values of these columns, and what goes with them.
+pub fn deleted(u: &ast::UpdateStmt, relation: &Relation, columns: &[usize], beside: &[Node]) -> Result<NodeEnum> {
     let mut rows = NewRows { u, values: vec![], types: vec![], records: vec![] };
     for column in columns.iter().map(|i| &relation.columns[*i]) {
         let value = rows.value(column, relation)?;
         rows.values.push(value);
         rows.types.push(catalog::without_modifier(&column.type_name));
     }
+    rows.values.extend(beside.iter().map(|value| Value::One(Box::new(value.clone()))));
     rows.statement()
 }
 
@@ -53,6 +54,18 @@ pub fn deleted(u: &ast::UpdateStmt, relation: &Relation, columns: &[usize]) -> R
 pub fn set<'u>(u: &'u ast::UpdateStmt, column: &str) -> Option<(usize, &'u ast::ResTarget)> {
     let targets = u.target_list.iter().enumerate();
     targets.filter_map(|(i, t)| Some((i, target(t)?))).find(|(_, t)| t.name == column)
+}
+
+/// What SET gives a column, where it says so of this column alone and gives all of it.
+pub fn alone(t: &ast::ResTarget) -> Option<&Node> {
+    let value = t.val.as_deref().filter(|_| t.indirection.is_empty())?;
+    match value.node.as_ref()? {
+        NodeEnum::MultiAssignRef(m) => match m.source.as_deref()?.node.as_ref()? {
+            NodeEnum::RowExpr(row) if !row.args.iter().any(is_star) => row.args.get(usize::try_from(m.colno - 1).ok()?),
+            _ => None,
+        },
+        _ => Some(value),
+    }
 }
 
 fn target(node: &Node) -> Option<&ast::ResTarget> {
@@ -228,6 +241,7 @@ fn is_star(value: &Node) -> bool {
     rewrite::is_star(&build::target(value.clone(), None))
 }
 
-fn parsed(text: &str) -> Result<NodeEnum> {
+/// The only statement of a text of the router's own.
+pub fn parsed(text: &str) -> Result<NodeEnum> {
     sql::parse(text, true)?.pop().ok_or_else(|| Refusal::bare("internal: an empty statement"))
 }

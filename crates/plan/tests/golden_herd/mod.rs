@@ -251,6 +251,7 @@ fn view(name: &str, columns: &[(&str, (u32, &str))], query: &str) -> Relation {
         query: query.into(),
         materialized: false,
         security_barrier: false,
+        check_option: false,
         security_invoker: false,
         column_grants: false,
         filled_by_router: false,
