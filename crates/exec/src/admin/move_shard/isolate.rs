@@ -41,13 +41,24 @@ pub struct Isolated {
     pub moves: bool,
 }
 
+/// A value as text that is read as the same value under any DateStyle and TimeZone.
+pub(super) fn plain_text(value: &str, of: catalog::Oid) -> String {
+    match of {
+        type_oid::DATE | type_oid::TIMESTAMP | type_oid::TIMESTAMPTZ => {
+            format!("(pg_catalog.to_jsonb({value}) OPERATOR(pg_catalog.#>>) '{{}}'::pg_catalog.text[])")
+        }
+        _ => format!("{value}::pg_catalog.text"),
+    }
+}
+
 /// The key and its shard.
 struct Tenant {
     table: Arc<Relation>,
-    /// As PostgreSQL prints it.
+    /// As PostgreSQL prints it, whatever the session's settings are.
     text: String,
     /// As SQL.
     value: String,
+    key_type: catalog::Oid,
     shard: catalog::Shard,
 }
 
@@ -63,6 +74,15 @@ struct Rows {
 impl<C: Client> Work<'_, C> {
     /// `splits`: how many there were already.
     pub async fn next_isolation(
+        &mut self,
+        call: &AdminCall,
+        splits: usize,
+        search_path: &[String],
+    ) -> Result<Isolation> {
+        self.isolation_as_known(call, splits, search_path).await.map_err(super::met_a_change)
+    }
+
+    async fn isolation_as_known(
         &mut self,
         call: &AdminCall,
         splits: usize,
@@ -131,7 +151,9 @@ impl<C: Client> Work<'_, C> {
         // A number is read as one first, as in `ask_value`.
         let number = type_oid::is_integer(c.type_oid) && given.parse::<f64>().is_ok_and(f64::is_finite);
         let value = if number { format!("({given})") } else { quote_literal(&given) };
-        let text = self.ask_home(&format!("SELECT ({value}::{})::pg_catalog.text", c.type_name)).await?;
+        let key_type = group.key_types.first().copied().unwrap_or(c.type_oid);
+        let text = plain_text(&format!("({value}::{})", c.type_name), key_type);
+        let text = self.ask_home(&format!("SELECT {text}")).await?;
         let text = text.into_iter().flatten().flatten().next().unwrap_or_default();
         let bounds = self.epoch.bounds(group.id);
         let found = key::locate(group.strategy, &group.key_types, &bounds, &[bytes]).map_err(key_error)?;
@@ -144,7 +166,7 @@ impl<C: Client> Work<'_, C> {
             ExecError::sql(sqlstate::CHECK_VIOLATION, message).hint("herd.shards shows their bounds.")
         })?;
         let value = format!("{}::{}", quote_literal(&text), c.type_name);
-        Ok(Tenant { table: table.clone(), text, value, shard })
+        Ok(Tenant { table: table.clone(), text, value, key_type, shard })
     }
 
     /// The first row of a question about rows of tables on a node, as text.
@@ -181,10 +203,11 @@ impl<C: Client> Work<'_, C> {
         let sql = format!(
             "SELECT ARRAY[pg_catalog.count(*) FILTER (WHERE {})::pg_catalog.text, pg_catalog.count(*) FILTER (WHERE {})::pg_catalog.text, \
                     pg_catalog.count(*) FILTER (WHERE {})::pg_catalog.text, \
-                    (SELECT x.k::pg_catalog.text FROM ({keys}) x WHERE {} ORDER BY x.k LIMIT 1)] FROM ({keys}) x",
+                    (SELECT {} FROM ({keys}) x WHERE {} ORDER BY x.k LIMIT 1)] FROM ({keys}) x",
             is("="),
             is("<>"),
             is("<"),
+            plain_text("x.k", tenant.key_type),
             is(">"),
         );
         let parts = self.tables_of(tenant, group).into_iter().map(|(part, _)| part).collect();

@@ -2,9 +2,10 @@
 
 use ::plan::admin::AdminCall;
 use catalog::{Room, quote_literal};
-use wire::sqlstate;
+use wire::{sqlstate, type_oid};
 
 use super::Named;
+use super::isolate::plain_text;
 use super::plan::Move;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -22,6 +23,10 @@ pub struct Split {
 impl<C: Client> Work<'_, C> {
     /// A transaction that makes the change is left to be committed. The second half is on the node of the first one.
     pub async fn split_shard(&mut self, call: &AdminCall, search_path: &[String]) -> Result<Split> {
+        self.split_as_known(call, search_path).await.map_err(super::met_a_change)
+    }
+
+    async fn split_as_known(&mut self, call: &AdminCall, search_path: &[String]) -> Result<Split> {
         self.may_begin_job(call).await?;
         let (number, node, at) = call.shard_node_and_bound()?;
         let node = node.map(|name| self.node_called(&name)).transpose()?;
@@ -75,12 +80,21 @@ impl<C: Client> Work<'_, C> {
                 ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Say where: at => a value of its key.")
             );
         }
+        // As the session reads it; a node has settings of its own.
+        let key_type = group.and_then(|g| g.key_types.first().copied());
+        let given = match (at.first(), key_type.and_then(|ty| Some((ty, as_written(ty)?)))) {
+            (Some(value), Some((ty, name))) => {
+                let value = plain_text(&format!("({}::{name})", quote_literal(value)), ty);
+                self.ask_home(&format!("SELECT {value}")).await?.into_iter().flatten().flatten().next()
+            }
+            (given, _) => given.cloned(),
+        };
         let text = |value: Option<&String>| value.map_or_else(|| "NULL".to_string(), |v| quote_literal(v));
         let ask = format!(
             "SELECT herd.split_at({}, {}::pg_catalog.regclass, {}, {}, {}, {or_at})",
             t.parent(),
             quote_literal(&t.part_name(of.shard)),
-            text(at.first()),
+            text(given.as_ref()),
             text(above.as_ref()),
             text(below.as_ref()),
         );
@@ -91,5 +105,15 @@ impl<C: Client> Work<'_, C> {
             ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
                 .hint("Say where to split it: at => a value.")
         })
+    }
+}
+
+/// The types whose values' texts settings decide.
+fn as_written(of: catalog::Oid) -> Option<&'static str> {
+    match of {
+        type_oid::DATE => Some("pg_catalog.date"),
+        type_oid::TIMESTAMP => Some("pg_catalog.timestamp"),
+        type_oid::TIMESTAMPTZ => Some("pg_catalog.timestamptz"),
+        _ => None,
     }
 }
