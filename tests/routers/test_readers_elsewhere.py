@@ -375,3 +375,20 @@ def test_readers_and_changes_through_both(read):
     assert failed == [] and not any(t.is_alive() for t in threads)
     assert done[0] > 50 and done[1] > 2, done
     print(f"{done[0]} transactions, {done[1]} pairs of changes")
+
+
+@pytest.mark.parametrize("change", ["alter table re_t add column n int default 7", "truncate re_t"])
+def test_a_savepoint_does_not_give_back_what_was_read(read, change):
+    """The first node that takes part joins inside a savepoint, and loses what it has locked; a change of another table comes behind that."""
+    with read.a.connect() as reader, read.b.connect() as changer:
+        reader.execute("begin")
+        assert reader.execute("select v from re_t where id = 7").fetchone() == (7,)
+        for statement in ("savepoint s", "insert into re_other values (1)", "rollback to s", "release s", "alter table re_other add column q int"):
+            reader.execute(statement)
+        thread, failed = _running(changer, change)
+        time.sleep(2)
+        assert thread.is_alive(), "it did not wait for who has read the table"
+        assert reader.execute("select * from re_t where id = 7").fetchone() == (7, 7)
+        reader.execute("commit")
+        thread.join(30)
+        assert not thread.is_alive() and not failed, failed

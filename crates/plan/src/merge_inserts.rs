@@ -146,8 +146,8 @@ pub fn of(a: &Analysis, statement: &NodeEnum, level: usize) -> Result<Option<Sou
     Ok(Some(found))
 }
 
-/// ON equates the `at`th key column with the very column that the arm sets it to, whatever its type. Where what is equal by that type is
-/// another key after all (floats), the row's node moves it among its shards, which only triggers would see, or has no place for it.
+/// ON equates the `at`th key column with the very column that the arm sets it to, of the same type or one that is not known. Where what is equal by that
+/// is another key after all (floats), the row's node moves it among its shards, which only triggers would see, or has no place for it.
 fn is_told(
     m: &ast::MergeStmt,
     arm: &ast::MergeWhenClause,
@@ -162,7 +162,14 @@ fn is_told(
     if relation.triggers || relation.statement_triggers {
         return false;
     }
-    let Some(value) = move_rows::alone(t).and_then(names::column).filter(|parts| parts.len() > 1) else { return false };
+    let Some(given) = move_rows::alone(t) else { return false };
+    let Some(value) = names::column(given).filter(|parts| parts.len() > 1) else { return false };
+    // Of values of other types several may be equal to one.
+    let key = a.uses[*used].key[at];
+    let types = a.var(given, scope).and_then(|var| a.types[var].zip(a.types[key]));
+    if types.is_some_and(|((one, _), (other, _))| !keys::is_kept(one, other)) {
+        return false;
+    }
     let is_it = |c| key_equals(a, c, a.uses[*used].key[at], scope).and_then(names::column).is_some_and(|e| e == value);
     arm.match_kind == ast::MergeMatchKind::MergeWhenMatched as i32
         && conjuncts(m.join_condition.as_deref()).into_iter().any(is_it)

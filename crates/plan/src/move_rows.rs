@@ -38,11 +38,12 @@ pub fn changed_key<'u>(u: &'u ast::UpdateStmt, relation: &Relation, a: &Analysis
         let Some(NodeEnum::ResTarget(t)) = &target.node else { return None };
         let at = d.key.iter().position(|k| relation.columns.get(*k).is_some_and(|c| c.name == t.name))?;
         // A column of that name of another table in FROM is another value.
-        let same = t.val.as_deref().and_then(names::column).is_some_and(|c| match c[..] {
-            [column] => column == t.name,
-            [table, column] => column == t.name && Some(table) == shown,
-            _ => false,
-        });
+        let same = t.indirection.is_empty()
+            && t.val.as_deref().and_then(names::column).is_some_and(|c| match c[..] {
+                [column] => column == t.name,
+                [table, column] => column == t.name && Some(table) == shown,
+                _ => false,
+            });
         (!same && stays(t, at, a, level).is_none()).then_some(t.name.as_str())
     })
 }
@@ -127,6 +128,8 @@ pub fn change(
     (a, level): (&Analysis, usize),
 ) -> Result<Change> {
     let in_place = match stays::in_place(u, relation, a)? {
+        // Its condition reads the key: policies for SELECT would come to mean the rows that it finds.
+        Some(_) if relation.row_security && !finds_by_columns(u, a, level) => None,
         Some(statement) => Some(Part { text: a.cx.text(statement)?, target: found.clone(), columns: None }),
         None => None,
     };
@@ -140,6 +143,13 @@ pub fn change(
         (Err(otherwise), Some(part)) => Ok(Change::Stay(Box::new(InPlace { part, otherwise }))),
         (Err(refusal), None) => Err(refusal),
     }
+}
+
+/// It reads columns of its target, where PostgreSQL looks at policies for SELECT, too.
+fn finds_by_columns(u: &ast::UpdateStmt, a: &Analysis, level: usize) -> bool {
+    let condition = u.where_clause.as_deref().map(std::slice::from_ref).unwrap_or_default();
+    let scope = a.scopes.get(&level).map(|scope| &**scope);
+    condition.iter().chain(&u.target_list).any(|n| reads_target(n, scope))
 }
 
 /// How the rows move.
@@ -194,11 +204,9 @@ pub fn plan(
         ..Default::default()
     };
     let reads = |nodes: &[Node]| nodes.iter().any(|n| reads_target(n, a.scopes.get(&level).map(|scope| &**scope)));
-    let condition = u.where_clause.as_deref().map(std::slice::from_ref).unwrap_or_default();
     let returns = u.returning_clause.as_ref().map_or(&[][..], |r| &r.exprs);
     // Where an UPDATE reads columns, its new rows must be visible; those of an INSERT must where they are read.
-    let is_visible =
-        relation.row_security && (reads(condition) || reads(&u.target_list)) && (returns.is_empty() || reads(returns));
+    let is_visible = relation.row_security && finds_by_columns(&u, a, level) && (returns.is_empty() || reads(returns));
     if is_visible && returns.is_empty() {
         let read = build::target(build::column(&[&shown, key]), None);
         insert.returning_clause = Some(ast::ReturningClause { exprs: vec![read], ..Default::default() });

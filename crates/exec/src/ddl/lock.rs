@@ -206,7 +206,13 @@ impl<C: Client> Work<'_, C> {
         let counted = self.reading.filter(|r| r.is_counted() && self.transaction.is_active());
         // Going back to a savepoint could take the locks away.
         if let Some(reading) = counted.filter(|_| !self.transaction.has_savepoints()) {
-            self.ask_home("SELECT 1").await?;
+            // What it had may be gone with a savepoint that it has gone back to.
+            let tables = reading.tables(&self.epoch.snapshot);
+            let mut home = self.lane(self.home()).await?;
+            home.lane.put_looked(&tables);
+            let looked = home.lane.run("SELECT 1").await;
+            self.put_back(home).await;
+            looked?;
             reading.stands_on_node();
         }
         Ok(())

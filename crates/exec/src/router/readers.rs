@@ -89,6 +89,8 @@ impl Readers {
 impl Reading {
     /// The transaction reads these, too.
     pub fn add<'r>(&mut self, tables: impl Iterator<Item = &'r Arc<Relation>>) {
+        // Only while the transaction has begun nowhere.
+        debug_assert!(self.is_counted(), "it stands on a node");
         for table in tables {
             if !self.has(table.oid) {
                 *self.readers.tables.lock().entry(table.oid).or_default() += 1;

@@ -113,8 +113,10 @@ impl<C: Client> Work<'_, C> {
         };
         let sql = format!(
             "SELECT {}, pg_catalog.has_table_privilege({table}, 'DELETE') AND {}, \
-                 (SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' AND conparentid OPERATOR(pg_catalog.=) '0' \
-                  AND confrelid OPERATOR(pg_catalog.=) '{oid}' LIMIT 1), \
+                 (SELECT conname FROM pg_catalog.pg_constraint WHERE contype OPERATOR(pg_catalog.=) 'f' \
+                  AND (confrelid OPERATOR(pg_catalog.=) '{oid}' OR confrelid OPERATOR(pg_catalog.=) ANY \
+                       (ARRAY(SELECT i.inhrelid FROM pg_catalog.pg_inherits i WHERE i.inhparent OPERATOR(pg_catalog.=) '{oid}'))) \
+                  ORDER BY conparentid LIMIT 1), \
                  ({through} OR pg_catalog.row_security_active({table})) AND {}",
             rights(&m.set, "UPDATE"),
             rights(&m.columns, "INSERT"),
