@@ -70,6 +70,7 @@ impl Session {
     pub fn retry_since(&mut self, begun: Instant) -> Retry {
         self.transaction.statement += 1;
         let fresh = !self.transaction.is_active();
+        self.transaction.held = !fresh && !self.transaction.is_fresh();
         Retry {
             fresh,
             first: !fresh && self.transaction.is_fresh() && !self.transaction.has_failed(),

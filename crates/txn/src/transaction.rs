@@ -99,6 +99,8 @@ pub struct Transaction {
     pub may_have_written: bool,
     /// Counts statements of clients, over all transactions.
     pub statement: u64,
+    /// It had nodes that take part when the statement began, so it may have locks.
+    pub held: bool,
     /// It has gone back to a savepoint, so that who seemed to write may have been stopped, or be undone; or code of a user's own ran,
     /// which may have written or not.
     pub asks_who_wrote: bool,

@@ -165,7 +165,7 @@ impl<C: Client> Work<'_, C> {
         let home = self.home();
         let others = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home);
         let nodes: Vec<NodeId> = std::iter::once(home).chain(others).collect();
-        let has_locks = !self.transaction.is_fresh() || self.reading.is_some();
+        let has_locks = self.transaction.held || self.reading.is_some();
         self.hold_connections(nodes.iter().copied()).await?;
         self.stand_on_nodes().await?;
         let begun = Instant::now();
