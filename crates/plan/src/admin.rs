@@ -297,21 +297,13 @@ impl AdminCall {
 
     /// The table an admin function is about, as written.
     pub fn table(&self) -> Result<String> {
-        let first = self
-            .args
-            .iter()
-            .find(|(n, _)| n.is_none() || matches!(n.as_deref(), Some("table_name" | "table" | "relation")))
-            .map(|(_, a)| a.clone());
+        let first = self.args.iter().find(|(name, _)| is_table(name)).map(|(_, a)| a.clone());
         self.text(&first, "a table's name")
     }
 
     /// The same, another.
     pub fn set_table(&mut self, table: Arg) {
-        if let Some((_, arg)) = self
-            .args
-            .iter_mut()
-            .find(|(n, _)| n.is_none() || matches!(n.as_deref(), Some("table_name" | "table" | "relation")))
-        {
+        if let Some((_, arg)) = self.args.iter_mut().find(|(name, _)| is_table(name)) {
             *arg = table;
         }
     }
@@ -466,6 +458,11 @@ impl AdminCall {
         };
         Ok((host, port, database))
     }
+}
+
+/// An argument of this name, or without one, is the table.
+fn is_table(name: &Option<String>) -> bool {
+    matches!(name.as_deref(), None | Some("table_name" | "table" | "relation"))
 }
 
 fn wrong(sqlstate: &'static str, message: String) -> Refusal {

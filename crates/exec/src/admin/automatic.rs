@@ -187,13 +187,7 @@ fn splits(snapshot: &Snapshot, most: u64, now: &Measures) -> Vec<Candidate> {
         // Of those that are split together, the one with most rows says where.
         let table = snapshot.relations.values().find(|r| r.oid == m.largest)?;
         let args = [catalog::qualified(&table.schema, &table.name), unit.1.to_string()];
-        let call = AdminCall {
-            function: AdminFunction::SplitShard,
-            name: "split_shard".into(),
-            column: "split_shard".into(),
-            args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
-            background: false,
-        };
+        let call = AdminCall::step(AdminFunction::SplitShard, "split_shard", args.map(Arg::Text));
         Some(Candidate { call, unit: *unit, bytes: m.bytes })
     };
     large.into_iter().filter_map(candidate).collect()

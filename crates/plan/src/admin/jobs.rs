@@ -38,6 +38,12 @@ impl AdminFunction {
 }
 
 impl AdminCall {
+    /// One that the router makes itself, as a step of what it was asked for; `name`: the function's.
+    pub fn step(function: AdminFunction, name: &str, args: impl IntoIterator<Item = Arg>) -> AdminCall {
+        let args = args.into_iter().map(|arg| (None, arg)).collect();
+        AdminCall { function, name: name.into(), column: name.into(), args, background: false }
+    }
+
     /// Takes out whether it is to be done in the background: that says of which type the answer is.
     pub(super) fn take_background(mut self) -> Result<AdminCall> {
         let is_it = |(name, _): &mut (Option<String>, Arg)| name.as_deref() == Some(BACKGROUND);

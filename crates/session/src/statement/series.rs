@@ -115,11 +115,5 @@ impl Session {
 /// The call that moves a shard of the table that another call is about.
 fn move_of(call: &AdminCall, shard: i32, node: Option<String>) -> Result<AdminCall> {
     let args = [call.table()?, shard.to_string(), node.unwrap_or_default()];
-    Ok(AdminCall {
-        function: AdminFunction::MoveShard,
-        name: "move_shard".into(),
-        column: "move_shard".into(),
-        args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
-        background: false,
-    })
+    Ok(AdminCall::step(AdminFunction::MoveShard, "move_shard", args.map(Arg::Text)))
 }

@@ -129,13 +129,8 @@ impl<C: Client> Work<'_, C> {
         };
         let args = [Arg::Text(qualified(&table.schema, &table.name)), Arg::Text(shard.to_string()), Arg::Null];
         let at = if at.is_empty() { Arg::Null } else { Arg::List(at) };
-        Ok(Isolation::Split(AdminCall {
-            function: AdminFunction::SplitShard,
-            name: "split_shard".into(),
-            column: "split_shard".into(),
-            args: args.into_iter().chain([at]).map(|arg| (None, arg)).collect(),
-            background: false,
-        }))
+        let args = args.into_iter().chain([at]);
+        Ok(Isolation::Split(AdminCall::step(AdminFunction::SplitShard, "split_shard", args)))
     }
 
     async fn tenant(&mut self, call: &AdminCall, table: &Arc<Relation>, group: &Colocation) -> Result<Tenant> {

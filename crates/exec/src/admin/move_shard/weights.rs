@@ -103,13 +103,7 @@ pub fn units(snapshot: &Snapshot, by: By, now: &Measures, before: &Measures) -> 
 pub fn move_call(snapshot: &Snapshot, unit: &Unit, to: NodeId) -> Option<AdminCall> {
     let table = group_of(snapshot, unit.group).into_iter().next()?;
     let args = [catalog::qualified(&table.schema, &table.name), unit.shard.to_string(), to.to_string()];
-    Some(AdminCall {
-        function: AdminFunction::MoveShard,
-        name: "move_shard".into(),
-        column: "move_shard".into(),
-        args: args.into_iter().map(|arg| (None, Arg::Text(arg))).collect(),
-        background: false,
-    })
+    Some(AdminCall::step(AdminFunction::MoveShard, "move_shard", args.map(Arg::Text)))
 }
 
 /// A move of a series.
