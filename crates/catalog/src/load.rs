@@ -1,6 +1,6 @@
 //! Loading a snapshot from home.
 //!
-//! A fixed number of queries, whatever the size of the catalog, in one read-only transaction, so that they all see
+//! A fixed number of queries, whatever the size of the catalog (of shards and columns only what is new is asked for), in one read-only transaction, so that they all see
 //! the same state. None waits for a lock that a user can hold. Does not know how to reach home, nor when a snapshot is stale.
 //!
 //! 1. the server and the herd itself ([`facts`])
@@ -32,8 +32,8 @@ pub async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q::Error
     load_with(q, None).await
 }
 
-/// As [`load()`], but takes what a server never changes (its built-in functions), and columns of which nothing is new, from a snapshot
-/// that is at hand.
+/// As [`load()`], but takes what a server never changes (its built-in functions), and shards and columns of which nothing is new, from a
+/// snapshot that is at hand.
 pub async fn load_with<Q: Query>(q: &mut Q, previous: Option<&Snapshot>) -> Result<Snapshot, CatalogError<Q::Error>> {
     let loaded = load_after(q, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", previous).await;
     // After an error the transaction is of no use; after success there is nothing to commit.
@@ -93,7 +93,7 @@ async fn load_all<Q: Query>(
         }
         _ => Arc::new(functions::load_builtin(q).await?),
     };
-    bounds::load(q, &mut snapshot).await?;
+    bounds::load(q, &mut snapshot, previous).await?;
     let row_types = facts::load_types(q, &mut snapshot).await?;
     let definitions = definitions::Definitions::load(q).await?;
     relations::load(q, &mut snapshot, &definitions, previous.map(|p| &p.columns)).await?;

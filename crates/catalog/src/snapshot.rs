@@ -50,6 +50,7 @@ pub struct Snapshot {
     /// A table's column has another collation than the database's.
     pub own_collations: bool,
     pub home: NodeId,
+    /// In the order of their numbers.
     pub nodes: Vec<Node>,
     /// All user tables, views and foreign tables outside `pg_catalog`, `information_schema`, `herd`, `herd_shards`.
     pub relations: HashMap<(String, String), Arc<Relation>>,
@@ -60,9 +61,11 @@ pub struct Snapshot {
     /// of is not known, and nothing is read or written there.
     pub replaced: HashSet<Oid>,
     pub groups: HashMap<i32, Arc<Colocation>>,
-    /// Bound of each range or list shard, by (group, shard number), as PostgreSQL writes it after `FOR VALUES`.
+    /// What each group's shards were read at: another word with each change of them.
+    pub group_versions: HashMap<i32, String>,
+    /// Bound of each range or list shard, by group and shard number, as PostgreSQL writes it after `FOR VALUES`.
     /// Bounds of hash shards follow from [`Shard::bound`].
-    pub bound_texts: HashMap<(i32, i32), String>,
+    pub bound_texts: HashMap<i32, Arc<HashMap<i32, String>>>,
     /// Groups made with `colocate_with => 'none'`, which tables join only by naming one of their tables.
     pub private_groups: HashSet<i32>,
     /// How often shards of each group were moved or split: a snapshot of a node from before sees none of their rows.
@@ -418,7 +421,7 @@ fn put_partition_of(prefix: &str, out: &mut String, number: i32) {
 impl Snapshot {
     /// The node of this number; `None`: it is not, or no longer, one of the herd.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.iter().find(|n| n.id == id)
+        self.nodes.binary_search_by_key(&id, |n| n.id).ok().map(|at| &self.nodes[at])
     }
 
     /// Every overload of a function, built-in and user-defined, of any schema.

@@ -58,7 +58,7 @@ pub use router::compiled::{Compiled, Epoch};
 pub use router::described::may_tell_ids;
 pub use router::fitness::{Remark, can_join};
 pub use router::herd::{Herd, HerdConfig, catalog_changed, catalog_error, load};
-pub use router::likeness::unlike;
+pub use router::likeness::Likeness;
 pub use router::names::restore_error;
 pub use router::pause::Begins;
 pub use router::progress::Running;

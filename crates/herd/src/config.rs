@@ -110,6 +110,8 @@ pub enum LogFormat {
 pub struct PoolConfig {
     /// Connections of one (node, user) at most.
     pub size: u32,
+    /// The same of all routers together: each takes its share.
+    pub shared_size: Option<u32>,
     /// How long a statement waits for a free connection, in milliseconds.
     pub wait_timeout_ms: u64,
     /// After how many seconds an unused connection is closed.
@@ -156,7 +158,14 @@ impl Tcp {
 
 impl Default for PoolConfig {
     fn default() -> Self {
-        PoolConfig { size: 100, wait_timeout_ms: 30_000, idle_timeout_s: 600, max_prepared: 500, tcp: Tcp::default() }
+        PoolConfig {
+            size: 100,
+            shared_size: None,
+            wait_timeout_ms: 30_000,
+            idle_timeout_s: 600,
+            max_prepared: 500,
+            tcp: Tcp::default(),
+        }
     }
 }
 
@@ -304,6 +313,7 @@ impl Config {
         at_least_one("listen", self.listen.len() as u64)?;
         self.check_doors()?;
         at_least_one("pool.size", self.pool.size.into())?;
+        at_least_one("pool.shared_size", self.pool.shared_size.unwrap_or(1).into())?;
         at_least_one("pool.wait_timeout_ms", self.pool.wait_timeout_ms)?;
         at_least_one("pool.max_prepared", self.pool.max_prepared.into())?;
         at_least_one("limits.connections", self.limits.connections.into())?;

@@ -13,7 +13,7 @@ mod registry;
 mod rights;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::sqlstate;
 
 use arc_swap::ArcSwap;
@@ -75,7 +75,11 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     let admin = login(&config.home);
     let mut conn = connect_home(&home, &admin).await?;
     let key = bootstrap::home(&mut conn, &config.home).await?;
+    let begun = Instant::now();
     let snapshot = exec::load(&mut conn, None).await?;
+    let shards: usize = snapshot.groups.values().map(|group| group.shards.len()).sum();
+    let (tables, nodes, took) = (snapshot.relations.len(), snapshot.nodes.len(), begun.elapsed());
+    tracing::info!(nodes, shards, tables, ?took, "the catalog is loaded");
     let snapshot = bootstrap::nodes(&mut conn, &key, snapshot, &config).await?;
     let parameters: Vec<(String, String)> = conn.parameters().iter().map(|(n, v)| (n.clone(), v.clone())).collect();
     let herd = Arc::new(herd_of(&config, home, admin, &key, snapshot)?);
@@ -146,7 +150,7 @@ fn herd_of(
     snapshot: Snapshot,
 ) -> Result<Herd, RouterError> {
     let pool_config = PoolConfig {
-        size: config.pool.size as usize,
+        size: pool::Size::shared(config.pool.size as usize, config.pool.shared_size.map(|size| size as usize)),
         wait_timeout: Duration::from_millis(config.pool.wait_timeout_ms),
         idle_timeout: Duration::from_secs(config.pool.idle_timeout_s),
         max_prepared: config.pool.max_prepared as usize,

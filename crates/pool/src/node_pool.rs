@@ -2,7 +2,7 @@
 //! what they are used for.
 //!
 //! Invariants, under one lock: `open` counts idle connections, lent ones and those being opened, and is at most the
-//! size; nobody waits while a connection is idle or may be opened.
+//! size (where that has become less, those that are lent leave as they come back); nobody waits while a connection is idle or may be opened.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -171,6 +171,10 @@ impl NodePool {
         }
         conn.served = true;
         let mut state = self.state.lock();
+        if state.open > self.config.size.now() {
+            drop(state);
+            return self.discard(conn);
+        }
         if !state.waiters.is_empty() {
             let mut grant = Grant::Conn(PooledConn::new(conn, self.clone()));
             loop {
@@ -258,6 +262,25 @@ impl NodePool {
         ended.min(most)
     }
 
+    /// The size is another: idle connections beyond it are closed, and those who wait get what may be opened.
+    pub fn resized(self: &Arc<Self>) {
+        let surplus = {
+            let mut state = self.state.lock();
+            while state.open < self.config.size.now()
+                && let Some(waiter) = state.waiters.pop_front()
+            {
+                state.open += 1;
+                if let Err(Grant::Slot(mut slot)) = waiter.send(Grant::Slot(Slot::of(self.clone()))) {
+                    // He has given up.
+                    slot.pool = None;
+                    state.open -= 1;
+                }
+            }
+            state.open.saturating_sub(self.config.size.now())
+        };
+        self.end_idle(surplus);
+    }
+
     fn keep_idle(self: &Arc<Self>, mut keeps: impl FnMut(&mut Conn) -> bool) {
         let mut gone = Vec::new();
         {
@@ -295,7 +318,7 @@ impl NodePool {
             open: state.open,
             idle: state.idle.len(),
             waiting: state.waiters.iter().filter(|w| !w.is_closed()).count(),
-            max: self.config.size,
+            max: self.config.size.now(),
         }
     }
 
@@ -313,6 +336,10 @@ impl NodePool {
     /// Gives a slot to who waits first.
     fn release(self: &Arc<Self>) {
         let mut state = self.state.lock();
+        if state.open > self.config.size.now() {
+            state.open -= 1;
+            return;
+        }
         let mut grant = Grant::Slot(Slot::of(self.clone()));
         while let Some(waiter) = state.waiters.pop_front() {
             match waiter.send(grant) {
@@ -344,7 +371,7 @@ impl State {
         }
         match self.idle.iter().rposition(|c| !c.sequences.are_wanted()) {
             Some(at) => Some(self.idle.remove(at)),
-            None if self.open >= pool.config.size && !self.idle.is_empty() => Some(self.idle.remove(0)),
+            None if self.open >= pool.config.size.now() && !self.idle.is_empty() => Some(self.idle.remove(0)),
             None => None,
         }
     }
@@ -353,7 +380,7 @@ impl State {
         if let Some(conn) = self.idle_for(pool, asker) {
             return Turn::Conn(PooledConn::new(conn, pool.clone()));
         }
-        if self.open < pool.config.size {
+        if self.open < pool.config.size.now() {
             self.open += 1;
             return Turn::Slot(Slot::of(pool.clone()));
         }

@@ -13,6 +13,7 @@ use crate::conn::Conn;
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::pools::PoolConfig;
+use crate::size::Size;
 use crate::target::{Login, NodeTarget};
 
 /// A node looks this often, while it works, whether the router still lives: the statements of one that died end, and their
@@ -60,7 +61,7 @@ impl OwnConns {
     /// Pools come as nodes are asked for; their size is fixed, whatever `config` says.
     pub fn new(config: &PoolConfig, login: Login) -> Self {
         let of = |size| {
-            let config = Arc::new(PoolConfig { size, ..config.clone() });
+            let config = Arc::new(PoolConfig { size: Size::of_one(size), ..config.clone() });
             Pooled { config, pools: RwLock::default() }
         };
         let (work, logins) = (of(SIZE), of(SIZE_FOR_LOGINS));

@@ -16,6 +16,7 @@ use crate::own::OwnConns;
 use crate::pooled::PooledConn;
 use crate::role::{ClientLogin, Judge, Role, RoleKey, RoleWord};
 use crate::settings::roles_may_be_others;
+use crate::size::Size;
 use crate::target::{NodeTarget, Secret};
 
 /// How often a login to a node without room is tried again once others' idle connections were ended, and after which time:
@@ -29,7 +30,7 @@ const ROLES_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
     /// Connections to one node for one role, at most.
-    pub size: usize,
+    pub size: Size,
     /// How long a statement waits for a connection.
     pub wait_timeout: Duration,
     /// Connections idle for longer are closed.
@@ -45,7 +46,7 @@ pub struct PoolConfig {
 impl Default for PoolConfig {
     fn default() -> Self {
         PoolConfig {
-            size: 20,
+            size: Size::of_one(20),
             wait_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(600),
             connect_timeout: Duration::from_secs(5),
@@ -78,7 +79,6 @@ struct Inner {
 impl Pools {
     /// `judge` is asked behind each login to a node; `None`: roles are taken to stay as they were.
     pub fn new(config: PoolConfig, judge: Option<Arc<dyn Judge>>) -> Self {
-        assert!(config.size > 0, "a pool without connections can serve nobody");
         let (pools, roles, names) = Default::default();
         Pools { inner: Arc::new(Inner { config: Arc::new(config), judge, pools, roles, names }) }
     }
@@ -201,7 +201,14 @@ impl Pools {
 
     /// Connections to one node for one role, at most.
     pub fn size(&self) -> usize {
-        self.inner.config.size
+        self.inner.config.size.now()
+    }
+
+    /// So many routers share what nodes have for all: what is idle beyond the share of this one is closed.
+    pub fn share_with(&self, routers: usize) {
+        if self.inner.config.size.share_with(routers) {
+            self.all().iter().for_each(NodePool::resized);
+        }
     }
 
     /// An idle connection, if there is one right now.

@@ -5,7 +5,9 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::Server;
-use pool::{ClientLogin, Login, NodeTarget, OwnConns, PoolConfig, PoolError, PooledConn, Pools, Secret, StatementKey};
+use pool::{
+    ClientLogin, Login, NodeTarget, OwnConns, PoolConfig, PoolError, PooledConn, Pools, Secret, Size, StatementKey,
+};
 use wire::{backend, put};
 
 struct Lender {
@@ -48,7 +50,7 @@ impl Lender {
 }
 
 fn config(size: usize) -> PoolConfig {
-    PoolConfig { size, wait_timeout: Duration::from_secs(10), ..PoolConfig::default() }
+    PoolConfig { size: Size::of_one(size), wait_timeout: Duration::from_secs(10), ..PoolConfig::default() }
 }
 
 async fn one(conn: &mut PooledConn, sql: &str) -> String {

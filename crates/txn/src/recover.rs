@@ -6,6 +6,9 @@
 //! need any more is deleted. A node that fails is left for the next run; the others are not kept waiting.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use futures_util::future::join_all;
 use wire::sqlstate;
 
 use catalog::NodeId;
@@ -13,6 +16,8 @@ use pool::{Conn, PoolError};
 
 use crate::gid::Gid;
 
+/// How long a node may take to answer one question.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Decisions deleted from one node in one run.
 const FORGET_MAX: usize = 10_000;
 
@@ -167,21 +172,21 @@ async fn forget(
     }
 }
 
-/// The first column of a query on every node.
+/// The first column of a query on every node, all asked at once: one that does not answer is lost, and keeps nobody waiting.
 async fn ask_each(nodes: &mut HashMap<NodeId, Conn>, sql: &str, done: &mut Recovered) -> Vec<(NodeId, String)> {
+    let asked = nodes.iter_mut().map(|(node, conn)| async {
+        let late = PoolError::Timeout { node: conn.target().to_string(), doing: "telling what stands prepared" };
+        (*node, tokio::time::timeout(ANSWER_MAX, conn.simple(sql)).await.unwrap_or(Err(late)))
+    });
     let mut found = Vec::new();
-    let mut lost = Vec::new();
-    for (node, conn) in nodes.iter_mut() {
-        match conn.simple(sql).await {
+    for (node, answer) in join_all(asked).await {
+        match answer {
             Ok(rows) => {
                 let names = rows.into_iter().filter_map(|r| r.into_iter().next().flatten());
-                found.extend(names.map(|name| (*node, name)));
+                found.extend(names.map(|name| (node, name)));
             }
-            Err(e) => lost.push((*node, e)),
+            Err(e) => lose(nodes, node, &e, done),
         }
-    }
-    for (node, e) in lost {
-        lose(nodes, node, &e, done);
     }
     found
 }

@@ -49,7 +49,8 @@ pub async fn read_bounds<Q: Query>(
 
 /// The bound of a shard as a partition's definition has it: `FOR VALUES …` or `DEFAULT`.
 pub fn shard_bound_sql(snapshot: &Snapshot, group: &Colocation, shard: &Shard) -> String {
-    match (&shard.bound, snapshot.bound_texts.get(&(group.id, shard.number))) {
+    let text = snapshot.bound_texts.get(&group.id).and_then(|texts| texts.get(&shard.number));
+    match (&shard.bound, text) {
         (Bound::Hash { modulus, remainder }, _) => hash_bound_sql(*modulus, *remainder),
         (Bound::Default, _) | (_, None) => "DEFAULT".to_string(),
         (_, Some(text)) => text.clone(),

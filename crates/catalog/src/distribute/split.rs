@@ -104,15 +104,18 @@ pub fn room_in(snapshot: &Snapshot, group: &Colocation, shard: &Shard) -> Option
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
     use key::PartitionStrategy;
 
     use super::*;
 
     fn group(bounds: &[&str]) -> (Snapshot, Colocation) {
-        let mut snapshot = Snapshot::default();
+        let mut texts = HashMap::new();
         let shards = bounds.iter().enumerate().map(|(number, text)| {
             let number = number as i32;
-            snapshot.bound_texts.insert((1, number), text.to_string());
+            texts.insert(number, text.to_string());
             let bound = match BoundText::parse(text).unwrap() {
                 BoundText::Hash { modulus, remainder } => Bound::Hash { modulus, remainder },
                 BoundText::Default => Bound::Default,
@@ -122,6 +125,7 @@ mod tests {
             Shard { number, node: 1, bound }
         });
         let shards = shards.collect();
+        let snapshot = Snapshot { bound_texts: HashMap::from([(1, Arc::new(texts))]), ..Snapshot::default() };
         (snapshot, Colocation { id: 1, strategy: PartitionStrategy::Hash, key_types: vec![23], shards })
     }
 

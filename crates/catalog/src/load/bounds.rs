@@ -1,19 +1,26 @@
 //! Colocation groups and their shards; bounds from text to binary.
 //!
-//! Which texts only the server can read is the `key` crate's knowledge; the order of values is, too.
+//! What has not changed is taken from a snapshot at hand: home gives a group another version with each change of its shards, by chance, so that
+//! what was rolled back, or stood in another server's catalog, can't pass for it. Which texts only the server can read is the `key` crate's knowledge; the order of values is, too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use key::{Bound, Datum, KeyError, PartitionStrategy};
 
+use super::ahead::Ahead;
 use crate::bound_text::{BoundText, Edge};
-use crate::load::cells;
+use crate::load::{cells, slowly};
 use crate::{CatalogError, Colocation, Oid, Query, Refusal, RefusalKind, Shard, Snapshot, quote_literal};
 
-pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result<(), CatalogError<Q::Error>> {
-    let mut groups = BTreeMap::new();
-    for mut row in cells(q, "SELECT id, strategy, key_types, private, moves FROM herd.colocation").await? {
+/// Shards are read of groups that `previous` does not have, or has in another version.
+pub(super) async fn load<Q: Query>(
+    q: &mut Ahead<'_, Q>,
+    snapshot: &mut Snapshot,
+    previous: Option<&Snapshot>,
+) -> Result<(), CatalogError<Q::Error>> {
+    let mut new = BTreeMap::new();
+    for mut row in cells(q, "SELECT id, strategy, key_types, private, moves, version FROM herd.colocation").await? {
         let id = row.number()?;
         let strategy = match row.text().as_str() {
             "hash" => PartitionStrategy::Hash,
@@ -21,31 +28,69 @@ pub(super) async fn load<Q: Query>(q: &mut Q, snapshot: &mut Snapshot) -> Result
             "list" => PartitionStrategy::List,
             other => return Err(CatalogError::Corrupt(format!("unknown strategy \"{other}\" in herd.colocation"))),
         };
-        groups.insert(id, Colocation { id, strategy, key_types: row.numbers()?, shards: Vec::new() });
+        let key_types = row.numbers()?;
         if row.boolean() {
             snapshot.private_groups.insert(id);
         }
         snapshot.moves.insert(id, row.number()?);
+        let version = row.text();
+        match previous.filter(|p| p.group_versions.get(&id) == Some(&version)) {
+            Some(previous) => {
+                snapshot.groups.extend(previous.groups.get(&id).map(|group| (id, group.clone())));
+                snapshot.bound_texts.extend(previous.bound_texts.get(&id).map(|texts| (id, texts.clone())));
+            }
+            None => drop(new.insert(id, Colocation { id, strategy, key_types, shards: Vec::new() })),
+        }
+        snapshot.group_versions.insert(id, version);
     }
+    if !new.is_empty() {
+        load_shards(q, snapshot, &mut new, previous.is_some()).await?;
+    }
+    snapshot.groups.extend(new.into_iter().map(|(id, group)| (id, Arc::new(group))));
+    Ok(())
+}
 
-    let mut texts: BTreeMap<i32, Vec<(i32, i32, BoundText)>> = BTreeMap::new();
-    let sql = "SELECT colocation, number, node, bound FROM herd.shard ORDER BY colocation, number";
-    for mut row in cells(q, sql).await? {
-        let (group, number, node, text) = (row.number()?, row.number()?, row.number()?, row.text());
+/// Of these groups: `some` are not all there are. A version is read with the shards of which it is: in a transaction that sees others' commits they may
+/// be newer than what was read before.
+async fn load_shards<Q: Query>(
+    q: &mut Ahead<'_, Q>,
+    snapshot: &mut Snapshot,
+    groups: &mut BTreeMap<i32, Colocation>,
+    some: bool,
+) -> Result<(), CatalogError<Q::Error>> {
+    let ids = || groups.keys().map(i32::to_string).collect::<Vec<_>>().join(",");
+    let only = if some { format!(" WHERE s.colocation = ANY ('{{{}}}')", ids()) } else { String::new() };
+    let sql = format!(
+        "SELECT s.colocation, g.version, s.number, s.node, s.bound FROM herd.shard s JOIN herd.colocation g ON g.id = s.colocation{only} \
+         ORDER BY s.colocation, s.number"
+    );
+    let mut of_groups: BTreeMap<i32, Vec<(i32, i32, BoundText)>> = BTreeMap::new();
+    let mut texts: HashMap<i32, HashMap<i32, String>> = HashMap::new();
+    let mut rows = slowly(q.now(&sql).await?);
+    while let Some(mut row) = rows.next().await {
+        let (group, version) = (row.number()?, row.text());
+        let (number, node, text) = (row.number()?, row.number()?, row.text());
         let bound = BoundText::parse(&text)?;
         if !matches!(bound, BoundText::Hash { .. }) {
-            snapshot.bound_texts.insert((group, number), text);
+            texts.entry(group).or_default().insert(number, text);
         }
-        texts.entry(group).or_default().push((number, node, bound));
+        let shards = of_groups.entry(group).or_default();
+        if shards.is_empty() {
+            snapshot.group_versions.insert(group, version);
+        }
+        shards.push((number, node, bound));
     }
-    for (group_id, shards) in texts {
-        // The foreign key guarantees the group.
-        let Some(group) = groups.get_mut(&group_id) else { continue };
+    for (group_id, shards) in of_groups {
+        // One that came between the two questions has no row here yet; with its table it is loaded again.
+        let Some(group) = groups.get_mut(&group_id) else {
+            snapshot.group_versions.remove(&group_id);
+            continue;
+        };
         let bounds = binary_bounds(q, &group.key_types, shards.iter().map(|(.., text)| text)).await?;
         let place = |((number, node, _), bound): ((i32, i32, BoundText), Bound)| Shard { number, node, bound };
         group.shards = shards.into_iter().zip(bounds).map(place).collect();
     }
-    snapshot.groups = groups.into_iter().map(|(id, group)| (id, Arc::new(group))).collect();
+    snapshot.bound_texts.extend(texts.into_iter().map(|(group, texts)| (group, Arc::new(texts))));
     Ok(())
 }
 

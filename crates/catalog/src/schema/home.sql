@@ -41,6 +41,38 @@ CREATE TABLE IF NOT EXISTS herd.shard (
     PRIMARY KEY (colocation, number)
 );
 
+-- A group's version is another one after each change of its shards: who has read them needs to read them again only then. It is chance:
+-- a number could be given again, after a rollback or out of a backup.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.colocation'::regclass AND attname = 'version') THEN
+        ALTER TABLE herd.colocation ADD COLUMN version uuid NOT NULL DEFAULT pg_catalog.gen_random_uuid();
+    END IF;
+END $herd$;
+
+CREATE OR REPLACE FUNCTION herd.shards_changed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ BEGIN
+    IF TG_OP = 'TRUNCATE' THEN
+        UPDATE herd.colocation SET version = gen_random_uuid();
+    ELSE
+        UPDATE herd.colocation SET version = gen_random_uuid() WHERE id IN (SELECT colocation FROM changed);
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Made once: their locks would stop others.
+DO $herd$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = 'herd.shard'::regclass AND tgname = 'shards_deleted') THEN
+        CREATE TRIGGER shards_inserted AFTER INSERT ON herd.shard REFERENCING NEW TABLE AS changed
+            FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
+        CREATE TRIGGER shards_updated AFTER UPDATE ON herd.shard REFERENCING NEW TABLE AS changed
+            FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
+        CREATE TRIGGER shards_truncated AFTER TRUNCATE ON herd.shard FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
+        CREATE TRIGGER shards_deleted AFTER DELETE ON herd.shard REFERENCING OLD TABLE AS changed
+            FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
+    END IF;
+END $herd$;
+
 -- Distributed ('d') and reference ('r') tables; all others are local. The key's columns are not repeated here: they are
 -- the partition key of the table itself.
 CREATE TABLE IF NOT EXISTS herd.relation (

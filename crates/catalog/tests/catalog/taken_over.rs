@@ -1,5 +1,6 @@
 //! What a load takes over from a snapshot at hand is what it would have read: after each of many changes both say the same.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use catalog::*;
@@ -76,10 +77,16 @@ const CHANGES: &str = "
     DROP TABLE s.child; CREATE TABLE s.of_pair OF s.pair; DROP TABLE s.of_pair; CREATE TABLE s.copied AS SELECT id, few FROM s.kinds; DROP TABLE s.copied;
     ALTER TABLE public.events ADD COLUMN w int DEFAULT 4; ALTER TABLE public.events DROP COLUMN w; ALTER TABLE public.events RENAME COLUMN at TO day;
     ALTER TABLE public.events RENAME COLUMN day TO at; ALTER TABLE public.events RENAME COLUMN tenant TO renter; ALTER TABLE public.events RENAME COLUMN renter TO tenant;
+    UPDATE herd.shard SET node = 3 - node WHERE number = 1; UPDATE herd.shard SET node = 3 - node; DELETE FROM herd.shard WHERE number = 3;
+    UPDATE herd.shard SET bound = 'FOR VALUES WITH (MODULUS 8, REMAINDER 0)' WHERE number = 0; UPDATE herd.colocation SET moves = moves + 1;
+    INSERT INTO herd.shard (colocation, number, node, bound) VALUES (1, 7, 1, 'FOR VALUES WITH (MODULUS 8, REMAINDER 4)'); UPDATE herd.colocation SET private = NOT private;
+    INSERT INTO herd.colocation (id, strategy, key_types, shard_count) VALUES (9, 'range', '{23}', 1); UPDATE herd.shard SET number = number + 10 WHERE colocation = 9;
+    INSERT INTO herd.shard (colocation, number, node, bound) VALUES (9, 0, 1, 'FROM (MINVALUE) TO (5)'), (9, 1, 2, 'FROM (5) TO (MAXVALUE)');
+    UPDATE herd.shard SET bound = 'FROM (MINVALUE) TO (4)' WHERE colocation = 9; DELETE FROM herd.colocation WHERE id = 9; TRUNCATE herd.shard;
     UPDATE pg_attribute SET attname = 'u' WHERE attrelid = 's.plain'::regclass AND attname = 't';
     VACUUM FULL pg_attribute; VACUUM FULL pg_attrdef; ANALYZE s.plain; INSERT INTO s.plain DEFAULT VALUES";
 
-/// All that loads say of relations and types, in one order.
+/// All that loads say of relations, types and shards, in one order.
 fn said(snapshot: &Snapshot) -> Vec<String> {
     let sorted = |mut lines: Vec<String>| {
         lines.sort();
@@ -89,6 +96,11 @@ fn said(snapshot: &Snapshot) -> Vec<String> {
     all.extend(sorted(snapshot.types.iter().map(|t| format!("{t:?}")).collect()));
     all.extend(sorted(snapshot.locked.iter().map(|oid| format!("locked {oid}")).collect()));
     all.extend(sorted(snapshot.replaced.iter().map(|oid| format!("replaced {oid}")).collect()));
+    all.extend(sorted(snapshot.groups.values().map(|g| format!("{g:?}")).collect()));
+    all.extend(sorted(snapshot.group_versions.iter().map(|v| format!("{v:?}")).collect()));
+    all.extend(sorted(
+        snapshot.bound_texts.iter().map(|(g, t)| format!("{g} {:?}", t.iter().collect::<BTreeMap<_, _>>())).collect(),
+    ));
     all.push(format!("{} {}", snapshot.own_collations, snapshot.collation_is_bytes));
     all
 }
@@ -126,8 +138,13 @@ fn changes(home: &mut Session) -> Vec<String> {
 }
 
 /// All that a load need not take over.
-fn without_columns(snapshot: &Snapshot) -> Snapshot {
-    Snapshot { columns: KeptColumns::default(), asked: Arc::default(), ..snapshot.clone() }
+fn without_parts(snapshot: &Snapshot) -> Snapshot {
+    Snapshot {
+        columns: KeptColumns::default(),
+        group_versions: HashMap::new(),
+        asked: Arc::default(),
+        ..snapshot.clone()
+    }
 }
 
 /// Numbers that are the same each time (xorshift64*).
@@ -159,7 +176,7 @@ fn after_each_change_it_says_what_a_whole_load_says() {
             }
             done += 1;
             let next = now(load_with(home, Some(&before))).unwrap();
-            same(&next, &now(load_with(home, Some(&without_columns(&before)))).unwrap(), change);
+            same(&next, &now(load_with(home, Some(&without_parts(&before)))).unwrap(), change);
             all += next.relations.values().filter(|r| !r.columns.is_empty()).count();
             kept += taken_over(&before, &next);
             before = next;
@@ -179,7 +196,7 @@ fn what_is_rolled_back_was_never_there() {
         let changes: Vec<String> = changes(home).into_iter().filter(|c| !c.starts_with("VACUUM")).collect();
         let look = |home: &mut Session, before: &Snapshot, behind: &str| {
             let next = now(load_in_transaction(home, Some(before))).unwrap();
-            same(&next, &now(load_in_transaction(home, Some(&without_columns(before)))).unwrap(), behind);
+            same(&next, &now(load_in_transaction(home, Some(&without_parts(before)))).unwrap(), behind);
             next
         };
         let mut last = outside.clone();

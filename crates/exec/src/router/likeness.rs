@@ -37,9 +37,19 @@ async fn ask(conn: &mut Conn) -> std::result::Result<Answer, PoolError> {
     Ok(rows.into_iter().filter_map(pair).collect())
 }
 
-/// Compares a server with home.
-pub async fn unlike(home: &mut Conn, node: &mut Conn) -> std::result::Result<Unlike, PoolError> {
-    Ok(compare(&ask(home).await?, &ask(node).await?))
+/// How a server reads text, and what it is.
+pub struct Likeness(Answer);
+
+impl Likeness {
+    /// As the server says now.
+    pub async fn ask(conn: &mut Conn) -> std::result::Result<Likeness, PoolError> {
+        Ok(Likeness(ask(conn).await?))
+    }
+
+    /// Compares a server with this one, home.
+    pub fn unlike(&self, node: &Likeness) -> Unlike {
+        compare(&self.0, &node.0)
+    }
 }
 
 fn compare(home: &Answer, node: &Answer) -> Unlike {
@@ -68,7 +78,7 @@ fn plain(locale: &str) -> String {
 /// Refuses a server that is to become a node and is unlike home. The versions of its and home's collations, if they differ.
 pub async fn is_like_home(home: &mut Conn, node: &mut Conn) -> Result<Option<String>> {
     let target = node.target().to_string();
-    let unlike = unlike(home, node).await?;
+    let unlike = compare(&ask(home).await?, &ask(node).await?);
     if unlike.differences.is_empty() {
         return Ok(unlike.version);
     }

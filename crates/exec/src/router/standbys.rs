@@ -121,6 +121,11 @@ impl Standbys {
         *self.fence.lock() = Some(Instant::now());
     }
 
+    /// Whether any node has some.
+    pub fn are_there(&self) -> bool {
+        !self.nodes.load().is_empty()
+    }
+
     /// When rights were changed last, as far as is known here.
     pub fn fenced(&self) -> Option<Instant> {
         *self.fence.lock()

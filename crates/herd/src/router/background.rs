@@ -1,11 +1,14 @@
 //! What goes on beside the sessions: word of catalog changes from other routers, and the recovery of prepared
-//! transactions whose router died.
+//! transactions whose router died. The nodes are looked at by a few routers, however many there are, so that a node need not keep a
+//! connection for each.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use catalog::Snapshot;
 use pool::{Conn, PoolError};
 use session::Router;
 use tokio::task::{JoinHandle, JoinSet};
@@ -14,6 +17,8 @@ use super::health::Health;
 use super::registry;
 use super::rights::Follower;
 
+/// So many routers look at the nodes: those of the lowest numbers. One is enough; the others are there when it dies.
+const WATCHERS: usize = 3;
 const RECOVERY_EVERY: Duration = Duration::from_secs(2);
 /// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(4);
@@ -26,11 +31,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What must end before the router leaves `herd.router`.
 pub fn start(router: &Arc<Router>, address: SocketAddr, health: Arc<Health>) -> JoinHandle<()> {
-    tokio::spawn(recover(router.clone(), health));
+    // Until home has said more, nobody is before it.
+    let before = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(recover(router.clone(), health, before.clone()));
     tokio::spawn(notice_who_left(router.clone()));
     tokio::spawn(exec::follow_standbys(router.herd.clone()));
     tokio::spawn(session::work_on_jobs(router.clone()));
-    tokio::spawn(listen(router.clone(), address))
+    tokio::spawn(listen(router.clone(), address, before))
 }
 
 async fn notice_who_left(router: Arc<Router>) {
@@ -41,9 +48,9 @@ async fn notice_who_left(router: Arc<Router>) {
 }
 
 /// Reloads the catalog whenever another router has changed it. While home is down the snapshot stays as it is.
-async fn listen(router: Arc<Router>, address: SocketAddr) {
+async fn listen(router: Arc<Router>, address: SocketAddr, before: Arc<AtomicUsize>) {
     loop {
-        if let Err(e) = listen_once(&router, address).await {
+        if let Err(e) = listen_once(&router, address, &before).await {
             tracing::warn!(error = %e, "no word of catalog changes: home can't be reached");
         }
         // Statements need not wait to find out that it is still so.
@@ -54,7 +61,7 @@ async fn listen(router: Arc<Router>, address: SocketAddr) {
     }
 }
 
-async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::ExecError> {
+async fn listen_once(router: &Router, address: SocketAddr, before: &AtomicUsize) -> Result<(), exec::ExecError> {
     let herd = &router.herd;
     let connect = || herd.own.connect(&herd.config.home);
     // Nothing else runs on the connection that listens: what it is told wakes the report.
@@ -64,7 +71,7 @@ async fn listen_once(router: &Router, address: SocketAddr) -> Result<(), exec::E
     loop {
         let late = PoolError::Timeout { node: herd.config.home.to_string(), doing: "telling which catalog is in use" };
         match tokio::time::timeout(REPORT_MAX, registry::report(&mut desk, router, address)).await {
-            Ok(reported) => reported?,
+            Ok(reported) => before.store(reported?, Ordering::Relaxed),
             Err(_) => return Err(late.into()),
         }
         let reported = Instant::now();
@@ -100,15 +107,18 @@ fn said(body: &[u8]) -> Option<&str> {
 }
 
 /// Finishes what dead routers left behind, at the start and every few seconds; looks whether a router died between
-/// changing the catalog and telling of it, and whether rights were changed without a router.
-async fn recover(router: Arc<Router>, health: Arc<Health>) {
+/// changing the catalog and telling of it, and whether rights were changed without a router. All but `WATCHERS` routers look at home
+/// alone; not those that read standbys, whose reads must know of such changes.
+async fn recover(router: Arc<Router>, health: Arc<Health>, before: Arc<AtomicUsize>) {
     let mut conns: HashMap<i32, Conn> = HashMap::new();
     let mut follower = Follower::default();
     loop {
         let snapshot = router.herd.epoch.load().snapshot.clone();
-        conns.retain(|node, conn| !conn.is_broken() && snapshot.node(*node).is_some());
+        let watches = before.load(Ordering::Relaxed) < WATCHERS || router.herd.standbys.are_there();
+        let looked_at = |node: i32| node == snapshot.home || watches && snapshot.node(node).is_some();
+        conns.retain(|node, conn| !conn.is_broken() && looked_at(*node));
         let mut connecting = JoinSet::new();
-        for node in snapshot.nodes.iter().map(|n| n.id).filter(|n| !conns.contains_key(n)) {
+        for node in snapshot.nodes.iter().map(|n| n.id).filter(|n| looked_at(*n) && !conns.contains_key(n)) {
             let (router, snapshot) = (router.clone(), snapshot.clone());
             let limit = RECOVERY_LIMIT;
             connecting.spawn(async move {
@@ -116,7 +126,7 @@ async fn recover(router: Arc<Router>, health: Arc<Health>) {
                 (node, conn.map_err(|_| "it does not answer".to_string()).and_then(|c| c.map_err(|e| e.to_string())))
             });
         }
-        health.keep(|node| snapshot.node(node).is_some());
+        health.keep(looked_at);
         for (id, connected) in connecting.join_all().await {
             if let Some(node) = snapshot.node(id) {
                 health.seen(node, connected.as_ref().err().map(String::as_str));
@@ -125,20 +135,8 @@ async fn recover(router: Arc<Router>, health: Arc<Health>) {
                 conns.insert(id, conn);
             }
         }
-        let run = txn::recover::recover(&snapshot.herd_id, snapshot.home, &mut conns);
-        match tokio::time::timeout(RECOVERY_LIMIT, run).await {
-            Ok(done) if done.committed + done.rolled_back > 0 => {
-                tracing::info!(
-                    committed = done.committed,
-                    rolled_back = done.rolled_back,
-                    "recovered prepared transactions"
-                );
-            }
-            Ok(_) => {}
-            Err(_) => {
-                tracing::warn!("recovery takes too long: a node does not answer");
-                conns.clear();
-            }
+        if watches {
+            finish_prepared(&snapshot, &mut conns).await;
         }
         if let Some(home) = conns.get_mut(&snapshot.home)
             && let Ok(rows) = home.simple("SELECT epoch FROM herd.epoch").await
@@ -154,12 +152,32 @@ async fn recover(router: Arc<Router>, health: Arc<Health>) {
                 Err(_) => conns.clear(),
             }
         }
-        let followed = follower.follow(snapshot.home, &mut conns, || router.herd.standbys.fence());
-        match tokio::time::timeout(RECOVERY_LIMIT, followed).await {
-            Ok(Ok(())) => {}
-            Ok(Err(e)) => tracing::debug!(error = %e, "rights will be looked at again"),
-            Err(_) => conns.clear(),
+        if watches {
+            let followed = follower.follow(snapshot.home, &mut conns, || router.herd.standbys.fence());
+            match tokio::time::timeout(RECOVERY_LIMIT, followed).await {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => tracing::debug!(error = %e, "rights will be looked at again"),
+                Err(_) => conns.clear(),
+            }
         }
         tokio::time::sleep(RECOVERY_EVERY).await;
+    }
+}
+
+async fn finish_prepared(snapshot: &Snapshot, conns: &mut HashMap<i32, Conn>) {
+    let run = txn::recover::recover(&snapshot.herd_id, snapshot.home, conns);
+    match tokio::time::timeout(RECOVERY_LIMIT, run).await {
+        Ok(done) if done.committed + done.rolled_back > 0 => {
+            tracing::info!(
+                committed = done.committed,
+                rolled_back = done.rolled_back,
+                "recovered prepared transactions"
+            );
+        }
+        Ok(_) => {}
+        Err(_) => {
+            tracing::warn!("recovery takes too long: a node does not answer");
+            conns.clear();
+        }
     }
 }

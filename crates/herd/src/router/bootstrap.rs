@@ -1,13 +1,18 @@
 //! Makes a new herd: the catalog on home, and the nodes named in the configuration.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::schema::NodeAddress;
-use catalog::{HerdKey, Snapshot};
+use catalog::{HerdKey, Node, Snapshot};
 use pool::Conn;
+use tokio::task::JoinSet;
 
 use super::{RouterError, login, target};
 use crate::config::{Config, NodeConfig};
+
+/// Nodes that are looked at side by side when a router starts.
+const AT_ONCE: usize = 32;
 
 fn address(name: &str, node: &NodeConfig) -> NodeAddress {
     NodeAddress { name: name.to_string(), host: node.host.clone(), port: node.port, database: node.dbname.clone() }
@@ -85,40 +90,59 @@ async fn first_contact(home: &mut Conn, config: &Config, node: &NodeConfig) -> R
 
 /// Brings nodes that an older version has prepared up to this one. A node that is away gets what it lacks from the next
 /// router that starts.
-pub async fn renew(herd: &exec::Herd, key: &HerdKey) {
-    const VERSION: &str =
-        "SELECT pg_catalog.obj_description(pg_catalog.to_regnamespace('herd')::pg_catalog.oid, 'pg_namespace')";
+pub async fn renew(herd: &Arc<exec::Herd>, key: &HerdKey) {
     let snapshot = herd.epoch.load().snapshot.clone();
-    let mut home = match herd.admin(&snapshot, snapshot.home).await {
-        Ok(home) => home,
+    let asked = async {
+        let mut home = herd.admin(&snapshot, snapshot.home).await?;
+        Ok::<_, exec::ExecError>(exec::Likeness::ask(&mut home).await?)
+    };
+    let home = match asked.await {
+        Ok(home) => Arc::new(home),
         Err(e) => {
             return tracing::warn!(error = %e, "home could not be asked whether nodes are as this version needs them");
         }
     };
-    for node in snapshot.nodes.iter().filter(|n| n.id != snapshot.home) {
-        let renewed = async {
-            let mut conn = herd.admin(&snapshot, node.id).await?;
-            let unlike = exec::unlike(&mut home, &mut conn).await?;
-            if !unlike.differences.is_empty() {
-                let differences = unlike.differences.join("; ");
-                tracing::warn!(
-                    node = node.name,
-                    differences,
-                    "the node reads text in another way than home: answers can differ from node to node"
-                );
-            }
-            let rows = conn.simple(VERSION).await?;
-            if rows.first().and_then(|r| r[0].as_deref()) != Some(&catalog::schema::version()) {
-                conn.simple(&catalog::bootstrap_node_sql(&key.id)).await?;
-                conn.with_parameters(catalog::SEAL_NODE, &[&key.seal]).await?;
-                tracing::info!(node = node.name, "the node is brought up to this version");
-            }
-            Ok::<(), exec::ExecError>(())
-        };
-        if let Err(e) = renewed.await {
-            tracing::warn!(node = node.name, error = %e, "whether the node has all this version needs could not be seen");
+    let mut at_work = JoinSet::new();
+    for node in snapshot.nodes.iter().filter(|n| n.id != snapshot.home).cloned() {
+        if at_work.len() >= AT_ONCE {
+            at_work.join_next().await;
         }
+        let (herd, key, snapshot, home) = (herd.clone(), key.clone(), snapshot.clone(), home.clone());
+        at_work.spawn(async move {
+            if let Err(e) = renew_node(&herd, &key, &snapshot, &node, &home).await {
+                tracing::warn!(node = node.name, error = %e, "whether the node has all this version needs could not be seen");
+            }
+        });
     }
+    at_work.join_all().await;
+}
+
+async fn renew_node(
+    herd: &exec::Herd,
+    key: &HerdKey,
+    snapshot: &Snapshot,
+    node: &Node,
+    home: &exec::Likeness,
+) -> Result<(), exec::ExecError> {
+    const VERSION: &str =
+        "SELECT pg_catalog.obj_description(pg_catalog.to_regnamespace('herd')::pg_catalog.oid, 'pg_namespace')";
+    let mut conn = herd.admin(snapshot, node.id).await?;
+    let unlike = home.unlike(&exec::Likeness::ask(&mut conn).await?);
+    if !unlike.differences.is_empty() {
+        let differences = unlike.differences.join("; ");
+        tracing::warn!(
+            node = node.name,
+            differences,
+            "the node reads text in another way than home: answers can differ from node to node"
+        );
+    }
+    let rows = conn.simple(VERSION).await?;
+    if rows.first().and_then(|r| r[0].as_deref()) != Some(&catalog::schema::version()) {
+        conn.simple(&catalog::bootstrap_node_sql(&key.id)).await?;
+        conn.with_parameters(catalog::SEAL_NODE, &[&key.seal]).await?;
+        tracing::info!(node = node.name, "the node is brought up to this version");
+    }
+    Ok(())
 }
 
 async fn warn_without_prepared_transactions(conn: &mut Conn, name: &str) -> Result<(), RouterError> {

@@ -41,16 +41,18 @@ pub async fn register(conn: &mut Conn, router: &Router, address: SocketAddr) -> 
     Ok(())
 }
 
-/// Says which epoch is in use, having loaded the newest, and renews the lease on it.
-pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Result<(), exec::ExecError> {
+/// Says which epoch is in use, having loaded the newest, and renews the lease on it. How many of the routers that live have lower
+/// numbers.
+pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Result<usize, exec::ExecError> {
     let herd = &router.herd;
     loop {
         let used = herd.epoch.load().snapshot.epoch;
         let sent = Moment::now();
         let sql = format!(
-            "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {0} RETURNING id) \
-             SELECT e.epoch, (SELECT count(*) FROM me), o.others, o.silent FROM herd.epoch e, \
-             (SELECT count(*) AS others, count(*) FILTER (WHERE NOT r.answers) AS silent FROM herd.router r \
+            "WITH me AS (UPDATE herd.router SET epoch = {used}, seen = clock_timestamp() WHERE id = {0} RETURNING number) \
+             SELECT e.epoch, (SELECT count(*) FROM me), o.others, o.silent, o.before FROM herd.epoch e, \
+             (SELECT count(*) AS others, count(*) FILTER (WHERE NOT r.answers) AS silent, \
+                     count(*) FILTER (WHERE r.number < (SELECT number FROM me)) AS before FROM herd.router r \
                WHERE r.id <> {0} AND r.seen > clock_timestamp() - interval '{SERVES_MAX}') o",
             herd.router as i64
         );
@@ -61,6 +63,9 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
             && herd.readers.set_others(others, silent)
         {
             herd.lease.passed_over();
+        }
+        if let Some(others) = cell(2) {
+            herd.pools.share_with(others as usize + 1);
         }
         if cell(1) == Some(1) {
             herd.lease.reported(sent, was_alone && cell(2) == Some(0));
@@ -74,7 +79,7 @@ pub async fn report(conn: &mut Conn, router: &Router, address: SocketAddr) -> Re
             Some(newest) if newest > used => herd.refresh(Some(newest)).await?,
             Some(_) => {
                 herd.lease.renew(sent);
-                return Ok(());
+                return Ok(cell(4).unwrap_or(0) as usize);
             }
             None => return Err(exec::ExecError::internal("home has no epoch")),
         }

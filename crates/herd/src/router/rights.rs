@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use catalog::{NodeId, Row, quote_literal};
+use futures_util::future::join_all;
 use pool::{Conn, PoolError};
 
 /// Rows written in the catalogs that rights are in.
@@ -39,19 +40,22 @@ impl Follower {
         nodes: &mut HashMap<NodeId, Conn>,
         may_have_changed: impl FnOnce(),
     ) -> Result<(), PoolError> {
-        let mut written = HashMap::new();
-        for (node, conn) in nodes.iter_mut() {
-            written.insert(*node, value(conn, WRITTEN).await?.unwrap_or_default());
-        }
+        let asked = nodes
+            .iter_mut()
+            .map(|(node, conn)| async { Ok::<_, PoolError>((*node, value(conn, WRITTEN).await?.unwrap_or_default())) });
+        let written: HashMap<NodeId, String> = all_of(asked).await?.into_iter().collect();
         let unchanged = |node: &NodeId| written.get(node) == self.written.get(node);
-        let changed: Vec<NodeId> = nodes.keys().copied().filter(|node| !unchanged(node)).collect();
+        let changed: HashSet<NodeId> = nodes.keys().copied().filter(|node| !unchanged(node)).collect();
         if changed.is_empty() {
             return Ok(());
         }
         may_have_changed();
         let mut all_follow = true;
-        for (node, conn) in nodes.iter_mut().filter(|(node, _)| changed.contains(node)) {
-            all_follow &= self.told(*node, in_transaction(conn, "SELECT object, problem FROM herd.settle()").await?);
+        let settled = nodes.iter_mut().filter(|(node, _)| changed.contains(node)).map(|(node, conn)| async {
+            Ok::<_, PoolError>((*node, in_transaction(conn, "SELECT object, problem FROM herd.settle()").await?))
+        });
+        for (node, tables) in all_of(settled).await? {
+            all_follow &= self.told(node, tables);
         }
         let Some(mut of_home) = nodes.remove(&home) else { return Ok(()) };
         let followed = self.follow_home(&mut of_home, nodes).await;
@@ -76,17 +80,20 @@ impl Follower {
             "BEGIN; {PATIENCE}; SELECT object, problem FROM herd.follow_home({}::pg_catalog.jsonb)",
             quote_literal(&wanted)
         );
-        let mut all_follow = true;
-        for (node, conn) in nodes {
-            let done = conn.simple(&follow).await;
-            // What home has taken back meanwhile is not given again: a change after this waits for the node's rows.
-            let still = done.is_ok() && value(home, OF_HOME).await.is_ok_and(|now| now.as_ref() == Some(&wanted));
-            conn.simple(if still { "COMMIT" } else { "ROLLBACK" }).await?;
-            let tables = done?;
-            if !still {
-                return Ok(false);
-            }
-            all_follow &= self.told(*node, tables);
+        let done = nodes.iter_mut().map(|(node, conn)| async { (*node, conn.simple(&follow).await) });
+        let done = join_all(done).await;
+        // What home has taken back meanwhile is not given again: a change after this waits for the nodes' rows.
+        let still = value(home, OF_HOME).await.is_ok_and(|now| now.as_ref() == Some(&wanted));
+        let failed: HashSet<NodeId> = done.iter().filter(|(_, done)| done.is_err()).map(|(node, _)| *node).collect();
+        let ended = nodes.iter_mut().map(|(node, conn)| {
+            let end = if still && !failed.contains(node) { "COMMIT" } else { "ROLLBACK" };
+            async move { conn.simple(end).await }
+        });
+        all_of(ended).await?;
+        let mut all_follow = still;
+        for (node, tables) in done {
+            let tables = tables?;
+            all_follow &= still && self.told(node, tables);
         }
         Ok(all_follow)
     }
@@ -123,6 +130,13 @@ async fn in_transaction(conn: &mut Conn, sql: &str) -> Result<Vec<Row>, PoolErro
     let done = conn.simple(&format!("BEGIN; {PATIENCE}; {sql}")).await;
     conn.simple(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
     done
+}
+
+/// All at once. Each is waited for, so that no connection is left with an answer to come.
+async fn all_of<T>(
+    asked: impl Iterator<Item = impl Future<Output = Result<T, PoolError>>>,
+) -> Result<Vec<T>, PoolError> {
+    join_all(asked).await.into_iter().collect()
 }
 
 async fn value(conn: &mut Conn, sql: &str) -> Result<Option<String>, PoolError> {
