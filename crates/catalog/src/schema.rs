@@ -22,6 +22,7 @@ const GRANTS: &str = include_str!("schema/grants.sql");
 const HOME: &str = concat!(
     include_str!("schema/home.sql"),
     include_str!("schema/definitions.sql"),
+    include_str!("schema/encoding.sql"),
     include_str!("schema/job.sql"),
     include_str!("schema/restore.sql"),
 );

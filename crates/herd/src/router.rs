@@ -106,6 +106,7 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         limits: Limits { message_bytes_max: config.limits.message_bytes_max as usize },
         defaults: RouterDefaults { shards: config.shards as i32 },
         metrics: Default::default(),
+        encodings: Default::default(),
         parameters,
     });
     let health = Arc::new(health::Health::default());

@@ -1,4 +1,5 @@
-//! Which statements speak of backends: `pg_backend_pid()`, and the functions that signal one. Clients know the router's sessions
+//! Which statements speak of backends: `pg_backend_pid()`, the functions that signal one, and what a client's own backend speaks with it
+//! (`pg_client_encoding()`). Clients know the router's sessions
 //! as such; what a node knows of its own backends (`pg_locks`, `pg_stat_ssl` …) speaks of the node's pids. What a call comes to
 //! is not known here.
 
@@ -14,7 +15,8 @@ pub enum Signal {
 
 /// Whether a statement calls functions that speak of backends, and means those that clients know.
 pub fn are_named(statement: &NodeEnum) -> bool {
-    let speaks = |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if is_pid(f) || signal(f).is_some());
+    let speaks =
+        |n: &NodeEnum| matches!(n, NodeEnum::FuncCall(f) if is_pid(f) || is_encoding(f) || signal(f).is_some());
     search::any(statement, speaks) && !reads_of_node(statement)
 }
 
@@ -39,6 +41,18 @@ const OF_NODE: [&str; 5] = ["pg_locks", "pg_stat_ssl", "pg_stat_gssapi", "pg_sta
 /// `pg_backend_pid()`
 pub fn is_pid(f: &ast::FuncCall) -> bool {
     builtin(f) == "pg_backend_pid" && f.args.is_empty()
+}
+
+/// `pg_client_encoding()`, or `current_setting()` of that.
+pub fn is_encoding(f: &ast::FuncCall) -> bool {
+    match builtin(f) {
+        "pg_client_encoding" => f.args.is_empty(),
+        "current_setting" => {
+            let name = f.args.first().and_then(crate::needs::constant);
+            name.is_some_and(|name| name.eq_ignore_ascii_case("client_encoding"))
+        }
+        _ => false,
+    }
 }
 
 /// What a call does to the backend it names.

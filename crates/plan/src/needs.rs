@@ -85,7 +85,7 @@ pub fn told(call: &ast::FuncCall, cx: &Context) -> Option<Told> {
 }
 
 /// `'text'`, `'text'::regtype`
-fn constant(node: &Node) -> Option<&str> {
+pub fn constant(node: &Node) -> Option<&str> {
     match node.node.as_ref()? {
         NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Sval(s)), .. }) => Some(&s.sval),
         NodeEnum::TypeCast(t) => constant(t.arg.as_deref()?),

@@ -11,7 +11,7 @@ use wire::sqlstate;
 
 use catalog::Volatility;
 use exec::{Bound, ExecError, Forwarded, Request};
-use plan::backends::{Signal, is_pid, signal};
+use plan::backends::{Signal, is_encoding, is_pid, signal};
 use pool::Conn;
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
@@ -48,6 +48,7 @@ async fn unless_cancelled<T>(
 /// Puts values in place of calls and of the view; columns keep the names they would have.
 struct Put {
     pid: i32,
+    encoding: String,
     /// What stands for a call that signals: nothing but its argument, or what became of it.
     done: Option<Vec<i32>>,
     /// Those calls, with their arguments.
@@ -59,7 +60,7 @@ impl VisitMut for Put {
         match n {
             NodeEnum::ResTarget(t) if t.name.is_empty() => {
                 if let Some(NodeEnum::FuncCall(f)) = t.val.as_deref().and_then(|v| v.node.as_ref())
-                    && (is_pid(f) || signal(f).is_some())
+                    && (is_pid(f) || is_encoding(f) || signal(f).is_some())
                 {
                     t.name = names::last(&f.funcname).to_string();
                 }
@@ -68,6 +69,14 @@ impl VisitMut for Put {
             NodeEnum::FuncCall(f) if is_pid(f) => {
                 let value = build::cast(build::integer(self.pid), "int4");
                 if let Some(value) = value.node {
+                    *n = value;
+                }
+                false
+            }
+            NodeEnum::FuncCall(f) if is_encoding(f) => {
+                // current_setting() gives text.
+                let type_name = if f.args.is_empty() { "name" } else { "text" };
+                if let Some(value) = build::cast(build::text(&self.encoding), type_name).node {
                     *n = value;
                 }
                 false
@@ -102,9 +111,9 @@ fn what_became(argument: &Node, pids: &[i32], own: NodeEnum) -> Option<NodeEnum>
     s.target_list.first().and_then(plan::rewrite::target_value)?.node.clone()
 }
 
-/// A query inside another statement: the session's pid is written into it. Signals are for a plain SELECT.
-pub fn put_pid(statement: &mut NodeEnum, pid: i32) -> Result<()> {
-    let mut put = Put { pid, done: None, calls: vec![] };
+/// A query inside another statement: the session's pid, and what it speaks, are written into it. Signals are for a plain SELECT.
+pub fn put_pid(statement: &mut NodeEnum, pid: i32, encoding: &str) -> Result<()> {
+    let mut put = Put { pid, encoding: encoding.to_string(), done: None, calls: vec![] };
     walk::below_mut(statement, &mut put);
     if put.calls.is_empty() { Ok(()) } else { Err(not_signalled()) }
 }
@@ -121,7 +130,12 @@ impl Session {
     /// Runs a statement that [speaks of backends](plan::backends).
     pub async fn backends(&mut self, statement: &NodeEnum, bound: Option<&Bound>) -> Result<Forwarded> {
         let own = statement.clone();
-        let mut put = Put { pid: self.id as i32, done: None, calls: vec![] };
+        let mut put = Put {
+            pid: self.id as i32,
+            encoding: self.own.get(crate::encoding::NAME).to_string(),
+            done: None,
+            calls: vec![],
+        };
         let mut asked = own.clone();
         walk::below_mut(&mut asked, &mut put);
         let mut tree = asked.clone();

@@ -1,5 +1,7 @@
 //! A client's socket with its buffers, as the executor needs it. It does not know what messages mean.
 
+mod spoken;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +15,11 @@ use wire::{Frame, frame};
 
 use crate::cancel::{CancelHandle, Settled};
 use crate::client_stream::ClientStream;
+use crate::encoding::{Encoding, NAME};
 use crate::fair::{self, Fair};
 use crate::shares::{Share, Shares};
+use spoken::Spoken;
+pub use spoken::{How, binary, how};
 
 /// As PostgreSQL's PQ_SMALL_MESSAGE_LIMIT.
 const SMALL_MESSAGE_MAX: usize = 10_000;
@@ -45,6 +50,19 @@ pub struct ClientIo {
     /// Parameters as the client was told, and as nodes have reported them since.
     told: Arc<BTreeMap<String, String>>,
     news: BTreeMap<String, String>,
+    /// The client's character set, if it is not UTF8.
+    spoken: Option<Box<Tongue>>,
+}
+
+/// The client's character set, and how far answers are in it.
+struct Tongue {
+    spoken: Spoken,
+    /// So many bytes of `out` are.
+    told: usize,
+    /// Why an answer can't be: it and all behind it are gone.
+    refused: Option<ExecError>,
+    /// CopyDone has come, behind data that was cut off.
+    copy_ended: bool,
 }
 
 /// What a client's long messages take of what there is for all, from their header on.
@@ -105,6 +123,7 @@ impl ClientIo {
             running: false,
             told: Arc::default(),
             news: BTreeMap::new(),
+            spoken: None,
         }
     }
 
@@ -151,6 +170,10 @@ impl ClientIo {
             self.room.begins(total)?;
         }
         let frame = frame::take(&mut self.rbuf, self.message_bytes_max).map_err(malformed)?;
+        let frame = match &mut self.spoken {
+            Some(tongue) => frame.map(|frame| tongue.spoken.heard(frame)),
+            None => frame,
+        };
         if let Some(frame) = &frame {
             self.room.coming = false;
             if frame.raw.len() <= frame::LONG {
@@ -158,6 +181,59 @@ impl ClientIo {
             }
         }
         Ok(frame)
+    }
+
+    /// From here on the client speaks another character set; `None`: UTF8. The setting is told as `name`.
+    pub fn speak(&mut self, encoding: Option<Arc<Encoding>>, name: &str) {
+        if self.told.get(NAME).is_some_and(|told| told != name) || self.news.contains_key(NAME) {
+            self.news.insert(NAME.to_string(), name.to_string());
+        }
+        if self.encoding() == encoding.as_ref().map(|e| e.name()) {
+            return;
+        }
+        self.in_clients_words();
+        let told = self.out.len();
+        self.spoken =
+            encoding.map(|e| Box::new(Tongue { spoken: Spoken::new(e), told, refused: None, copy_ended: false }));
+    }
+
+    /// The client's character set, if it is not UTF8.
+    pub fn encoding(&self) -> Option<&str> {
+        self.spoken.as_ref().map(|tongue| tongue.spoken.encoding.name())
+    }
+
+    /// COPY data comes, or goes, in a character set that its statement names.
+    pub fn copy_as_it_is(&mut self, is: bool) {
+        if let Some(tongue) = &mut self.spoken {
+            tongue.spoken.copy_as_it_is = is;
+        }
+    }
+
+    /// How the columns of rows to come go; those not named are text.
+    pub fn rows_as(&mut self, columns: Vec<How>) {
+        self.in_clients_words();
+        if let Some(tongue) = &mut self.spoken {
+            tongue.spoken.columns = columns;
+        }
+    }
+
+    /// Puts answers into the client's character set, those that are its own.
+    fn in_clients_words(&mut self) {
+        let Some(tongue) = self.spoken.as_mut().filter(|_| self.room.kept_back.is_empty()) else { return };
+        if tongue.refused.is_some() {
+            self.out.truncate(tongue.told);
+            return;
+        }
+        let from = tongue.told.min(self.out.len());
+        tongue.refused = tongue.spoken.tell(&mut self.out, from).err();
+        tongue.told = self.out.len();
+    }
+
+    /// # Errors
+    /// An answer since the last time can't be told in the client's character set: it and all behind it have not been.
+    pub fn all_is_told(&mut self) -> exec_result::Result<()> {
+        self.in_clients_words();
+        self.spoken.as_mut().and_then(|tongue| tongue.refused.take()).map_or(Ok(()), Err)
     }
 
     /// Messages of the front's own for the client.
@@ -284,18 +360,24 @@ impl ClientIo {
     }
 
     /// Bytes of answers so far, sent or not: as long as they stay the same, the client has seen nothing of a statement.
-    pub fn answered(&self) -> u64 {
+    pub fn answered(&mut self) -> u64 {
+        self.in_clients_words();
         self.sent + self.out.len() as u64
     }
 
     /// Takes back what was answered since, if none of it has been sent.
     pub fn take_back(&mut self, answered: u64) -> bool {
         let unsent = answered.checked_sub(self.sent).map(|n| n as usize).filter(|n| *n <= self.out.len());
+        if let (Some(n), Some(tongue)) = (unsent, &mut self.spoken) {
+            tongue.told = tongue.told.min(n);
+            tongue.refused = None;
+        }
         unsent.inspect(|n| self.out.truncate(*n)).is_some()
     }
 
     /// Answers from here on are not the client's: they are counted as `taken`.
     pub fn catch(&mut self, taken: exec::Taken) {
+        self.in_clients_words();
         let out = std::mem::take(&mut self.out);
         self.room.kept_back.push((out, taken));
     }
@@ -314,6 +396,7 @@ impl ClientIo {
         if let Some((_, taken)) = self.room.kept_back.last_mut() {
             return taken.grow_to(self.out.len());
         }
+        self.all_is_told()?;
         if self.out.is_empty() {
             return Ok(());
         }
@@ -325,6 +408,9 @@ impl ClientIo {
         written.await.map_err(ExecError::lost)?;
         self.sent += self.out.len() as u64;
         self.out.clear();
+        if let Some(tongue) = &mut self.spoken {
+            tongue.told = 0;
+        }
         if self.out.capacity() > BUFFER_KEPT_MAX {
             self.out = BytesMut::new();
         }
@@ -333,6 +419,9 @@ impl ClientIo {
 
     /// The next message of a COPY from the client.
     async fn copied(&mut self) -> exec_result::Result<CopyInput> {
+        if self.spoken.as_mut().is_some_and(|tongue| std::mem::take(&mut tongue.copy_ended)) {
+            return Ok(CopyInput::Done);
+        }
         loop {
             let Some(frame) = self.frame().await? else {
                 return Err(ExecError::lost("during COPY"));
@@ -340,8 +429,22 @@ impl ClientIo {
             // Small messages are many of them in one read.
             self.fair().did(frame.raw.len() + fair::COPIED).await;
             match frame.tag() {
-                b'd' => return Ok(CopyInput::Data(frame.raw.slice(frame::HEADER_LEN..))),
-                b'c' => return Ok(CopyInput::Done),
+                b'd' => {
+                    let data = frame.raw.slice(frame::HEADER_LEN..);
+                    return Ok(CopyInput::Data(match &mut self.spoken {
+                        Some(tongue) => tongue.spoken.heard_copy(data),
+                        None => data,
+                    }));
+                }
+                b'c' => {
+                    return Ok(match self.spoken.as_mut().and_then(|t| Some((t.spoken.copy_ends()?, t))) {
+                        Some((data, tongue)) => {
+                            tongue.copy_ended = true;
+                            CopyInput::Data(data)
+                        }
+                        None => CopyInput::Done,
+                    });
+                }
                 b'f' => return Ok(CopyInput::Fail(wire::frontend::query(frame.body()).unwrap_or("").to_string())),
                 b'H' | b'S' => {}
                 b'X' => return Err(ExecError::lost("the client left during COPY")),
@@ -369,7 +472,7 @@ mod exec_result {
 
 impl Client for ClientIo {
     fn takes_pieces(&self) -> bool {
-        true
+        self.spoken.is_none()
     }
 
     #[inline]

@@ -36,7 +36,8 @@ impl Session {
             b'B' => self.bind(frame).await,
             b'D' => {
                 let d = frontend::named(frame.body()).map_err(bad)?;
-                self.describe(d.kind, d.name).await
+                self.describe(d.kind, d.name).await?;
+                self.io.all_is_told()
             }
             b'E' => {
                 let e = frontend::execute(frame.body()).map_err(bad)?;

@@ -125,7 +125,7 @@ impl Session {
             true
         });
         if speaks {
-            backends::put_pid(&mut own, self.id as i32)?;
+            backends::put_pid(&mut own, self.id as i32, self.own.get(crate::encoding::NAME))?;
         }
         // The rest is as if it had been written so.
         let text = sql::deparse(&own)?;

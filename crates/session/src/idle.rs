@@ -124,6 +124,7 @@ impl Session {
         for (name, kept) in NAMES.iter().zip(&self.idle_at_start) {
             own.keep(name, kept.as_ref().map(|value| spelled(name, value)).transpose()?);
         }
+        own.keep(crate::encoding::NAME, self.encoding_at_start.as_deref().map(str::to_string));
         own.follow(&[]);
         Ok(own)
     }

@@ -12,7 +12,7 @@ use wire::sqlstate;
 use crate::activity::Pins;
 use crate::pg_temp;
 use crate::session::{Result, Session};
-use crate::set::{self, Pending};
+use crate::set::Pending;
 use crate::settings_room;
 
 /// What ran in the transaction, or in the statement.
@@ -266,7 +266,7 @@ fn read(rows: Vec<catalog::Row>) -> Found {
 /// Keys are hashed as they come, so they must come as nodes store them.
 fn refuse_encoding(found: &Found) -> Result<()> {
     match found.settings.get("client_encoding") {
-        Some(encoding) if !matches!(encoding, "UTF8" | "SQL_ASCII") => Err(set::unknown_encoding(encoding)),
+        Some(encoding) if !matches!(encoding, "UTF8" | "SQL_ASCII") => Err(crate::encoding::unsupported(encoding)),
         _ => Ok(()),
     }
 }

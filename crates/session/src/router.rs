@@ -8,6 +8,7 @@ use exec::{Budget, Herd};
 use crate::apart::Apart;
 use crate::cancel::CancelRegistry;
 use crate::doors::Doors;
+use crate::encoding::Encodings;
 use crate::login::LoginConfig;
 use crate::metrics::Metrics;
 
@@ -37,6 +38,7 @@ pub struct Router {
     pub doors: Arc<Doors>,
     pub defaults: RouterDefaults,
     pub metrics: Metrics,
+    pub encodings: Encodings,
     /// ParameterStatus a new session is greeted with, as home reports them.
     pub parameters: Arc<ArcSwap<Vec<(String, String)>>>,
 }

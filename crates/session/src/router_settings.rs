@@ -9,6 +9,7 @@ use txn::Cuts;
 use wire::sqlstate;
 
 use crate::column_use;
+use crate::encoding;
 use crate::idle;
 use crate::read_from;
 use crate::session::Result;
@@ -35,7 +36,7 @@ const SHUFFLE: &str = "herd.shuffle";
 const SEMIJOIN: &str = "herd.semijoin";
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 20] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 21] = [
     ("herd.two_phase", &[], "on"),
     ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
@@ -56,6 +57,7 @@ const ROUTER_SETTINGS: [(&str, &[&str], &str); 20] = [
     ("citus.shard_replication_factor", &[], "1"),
     (idle::IN_TRANSACTION, &[], "0"),
     (idle::SESSION, &[], "0"),
+    (encoding::NAME, &[], encoding::UTF8),
 ];
 
 impl RouterSettings {
@@ -166,6 +168,8 @@ impl RouterSettings {
                 Err(_) => return Err(invalid().hint(&format!("{name} is a number of rows, 0 or more."))),
             },
             read_from::WAY => read_from::spelled(value)?,
+            // As home has spelled it.
+            encoding::NAME => value.to_string(),
             idle::IN_TRANSACTION | idle::SESSION => idle::spelled(name, value)?,
             column_use::WAY | BROADCAST | SHUFFLE | SEMIJOIN if value.eq_ignore_ascii_case("auto") => {
                 "auto".to_string()

@@ -107,6 +107,8 @@ pub struct Session {
     pub moves: exec::Moves,
     /// More than one statement shares the implicit transaction.
     pub batch: bool,
+    /// What the client has asked for when it connected, if that is not UTF8.
+    pub encoding_at_start: Option<Box<str>>,
     pub numbering: u64,
     pub turn: Turn,
 }

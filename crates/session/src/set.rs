@@ -12,6 +12,7 @@ use txn::Cuts;
 use wire::backend::{self, Field};
 
 use crate::activity::Pins;
+use crate::encoding;
 use crate::idle::Idle;
 use crate::named_roles;
 use crate::router_settings::RouterSettings;
@@ -59,6 +60,8 @@ impl Session {
             session: self.bulk.session,
         };
         self.moves = self.own.moves();
+        let spoken = self.own.get(encoding::NAME);
+        self.io.speak(self.router.encodings.known(spoken), spoken);
         self.refresh_reads();
     }
 
@@ -78,18 +81,15 @@ impl Session {
         }
         if let Some(own) = RouterSettings::canonical(&name) {
             let value = match kind {
+                VarSetValue if own == encoding::NAME => {
+                    let asked = value_text(&s.args);
+                    Some(self.router.encodings.spelled(&self.router.herd, &asked).await?)
+                }
                 VarSetValue => Some(RouterSettings::spelled(own, &value_text(&s.args))?),
                 _ => self.own_at_start()?.set_to(own),
             };
             self.set_own(own, value, s.is_local);
             return Ok(tag(if matches!(kind, VarReset) { "RESET" } else { "SET" }));
-        }
-        if matches!(name.as_str(), "client_encoding") {
-            let value = value_text(&s.args).to_ascii_uppercase().replace('-', "");
-            if !matches!(kind, VarSetDefault | VarReset) && !matches!(value.as_str(), "UTF8" | "UNICODE" | "SQL_ASCII")
-            {
-                return Err(unknown_encoding(&value_text(&s.args)));
-            }
         }
         match kind {
             VarResetAll => {
@@ -418,12 +418,6 @@ fn set_to(names: &[&str], values: &[Option<String>], local: bool) -> Option<Stri
         Some(format!("pg_catalog.set_config({name}, {value}, {local})"))
     };
     Some(format!("SELECT {}", names.iter().zip(values).map(one).collect::<Option<Vec<_>>>()?.join(", ")))
-}
-
-/// 0A000, with the hint to use UTF8.
-pub fn unknown_encoding(encoding: &str) -> ExecError {
-    let message = format!("client_encoding \"{encoding}\" is not supported");
-    ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Use UTF8.")
 }
 
 /// The value of a SET as plain text, for the router's own settings.

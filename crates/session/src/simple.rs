@@ -85,6 +85,7 @@ impl Session {
             self.transaction.begin("BEGIN", false);
         }
         let done = self.one_statement(sql).await?;
+        self.io.all_is_told()?;
         if last || !self.batch {
             self.finish_implicit(false).await?;
         }

@@ -26,6 +26,7 @@ pub const INVALID_PARAMETER_VALUE: &str = "22023";
 pub const INVALID_TEXT_REPRESENTATION: &str = "22P02";
 pub const INVALID_BINARY_REPRESENTATION: &str = "22P03";
 pub const BAD_COPY_FILE_FORMAT: &str = "22P04";
+pub const UNTRANSLATABLE_CHARACTER: &str = "22P05";
 pub const FOREIGN_KEY_VIOLATION: &str = "23503";
 pub const UNIQUE_VIOLATION: &str = "23505";
 pub const CHECK_VIOLATION: &str = "23514";

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use exec::{Bound, ExecError};
-use wire::backend;
+use wire::backend::{self, Field};
 use wire::sqlstate;
 use wire::{Frame, frontend};
 
@@ -12,6 +12,7 @@ use plan::kind::Kind;
 use sql::NodeEnum;
 
 use crate::apart::LARGE;
+use crate::client_io::{How, binary, how};
 use crate::prepared::{Parsed, Portal, Prepared, still_told};
 use crate::session::{Result, Session};
 
@@ -47,6 +48,17 @@ impl Session {
         }
         if let Some(f) = b.formats.iter().chain(&b.result_formats).find(|f| !matches!(f, 0 | 1)) {
             return Err(ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, format!("unsupported format code: {f}")));
+        }
+        if let Some(encoding) = self.io.encoding() {
+            if columns_go(prepared.fields.as_deref().unwrap_or_default(), &b.result_formats).is_none() {
+                return Err(binary("values of such types", encoding));
+            }
+            let unread = |(i, v): (usize, &Option<&[u8]>)| {
+                b.format(i) == 1 && v.is_some_and(|v| !v.is_ascii()) && how(prepared.params[i], 1) != Some(How::AsItIs)
+            };
+            if b.values.iter().enumerate().any(unread) {
+                return Err(binary("texts in parameters", encoding));
+            }
         }
         for (i, value) in b.values.iter().enumerate() {
             if let Some(v) = value {
@@ -113,4 +125,10 @@ impl Session {
         }
         Ok(again)
     }
+}
+
+/// How columns go to a client that speaks another character set than UTF8; `None`: one can't.
+pub(crate) fn columns_go(fields: &[Field], formats: &[i16]) -> Option<Vec<How>> {
+    let format = |n: usize| if let [one] = formats { *one } else { formats.get(n).copied().unwrap_or(0) };
+    fields.iter().enumerate().map(|(n, field)| how(field.type_oid, format(n))).collect()
 }

@@ -8,6 +8,7 @@ use sql::{NodeEnum, ast};
 use wire::backend;
 use wire::sqlstate;
 
+use crate::extended::bind::columns_go;
 use crate::held::Held;
 use crate::prepared::{Parsed, Portal, PortalState};
 use crate::session::{Result, Session};
@@ -32,6 +33,10 @@ impl Session {
         self.shown.begin(&portal.prepared.sql);
         self.newest_epoch().await?;
         let rows_max = rows_max.max(0);
+        if self.io.encoding().is_some() {
+            let fields = portal.prepared.fields.as_deref().unwrap_or_default();
+            self.io.rows_as(columns_go(fields, &portal.bound.result_formats).unwrap_or_default());
+        }
         let result = match portal.state.take() {
             None => {
                 let done = self.first_execute(&mut portal, rows_max).await;
@@ -51,7 +56,9 @@ impl Session {
         {
             self.portals.insert(name, portal);
         }
+        let told = self.io.all_is_told();
         let done = result?;
+        told?;
         // What follows up to Sync shares a block with it, as in PostgreSQL (start_xact_command in postgres.c).
         self.batch = self.transaction.is_active();
         self.tell_end(&done);

@@ -51,14 +51,6 @@ impl Start {
         if name.is_empty() {
             return Err(bad(sqlstate::SYNTAX_ERROR, "a setting in \"options\" has no name"));
         }
-        if name == "client_encoding" && !is_known_encoding(&value) {
-            let fields = ErrorFields::fatal(
-                sqlstate::INVALID_PARAMETER_VALUE,
-                format!("invalid value for parameter \"client_encoding\": \"{value}\""),
-            )
-            .hint("Use client_encoding UTF8 (PGCLIENTENCODING=UTF8).");
-            return Err(LoginError::Startup(Box::new(fields)));
-        }
         match self.parameters.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
             None => self.parameters.push((name, value)),
@@ -95,13 +87,6 @@ fn check_replication(value: &str) -> Result<(), LoginError> {
     )
     .hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".");
     Err(LoginError::Startup(Box::new(fields)))
-}
-
-/// The router reads statements as UTF-8, or as bytes nobody converts. As in PostgreSQL, only letters and digits of an
-/// encoding's name count (encnames.c, clean_encoding_name).
-fn is_known_encoding(name: &str) -> bool {
-    let clean: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    matches!(&*clean, "utf8" | "unicode" | "sqlascii")
 }
 
 #[cfg(test)]
@@ -155,17 +140,6 @@ mod tests {
         for odd in ["", "o", "2", "maybe"] {
             assert_eq!(start(&[("user", "a"), ("replication", odd)]).err().unwrap(), "22023", "{odd}");
         }
-    }
-
-    #[test]
-    fn only_utf8_and_no_encoding_at_all_are_spoken() {
-        for good in ["UTF8", "utf-8", "Unicode", "'utf8'", "SQL_ASCII"] {
-            assert!(start(&[("user", "a"), ("client_encoding", good)]).is_ok(), "{good}");
-        }
-        for bad in ["LATIN1", "", "auto", "utf16"] {
-            assert_eq!(start(&[("user", "a"), ("Client_Encoding", bad)]).err().unwrap(), "22023", "{bad}");
-        }
-        assert_eq!(start(&[("user", "a"), ("options", "-c client_encoding=win1252")]).err().unwrap(), "22023");
     }
 
     #[test]

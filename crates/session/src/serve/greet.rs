@@ -39,8 +39,10 @@ impl Session {
     /// Of a client that has logged in, before home has said what it begins with.
     pub(super) fn new(client: LoggedIn, router: Arc<Router>, registration: &Registration, shown: Shown) -> Self {
         let mut startup = Settings::default();
-        let ignored = ["client_encoding"];
-        for (name, value) in client.parameters.iter().filter(|(n, _)| !ignored.contains(&n.as_str())) {
+        // Nodes are spoken to in UTF8.
+        let (encoding, others) =
+            client.parameters.iter().partition::<Vec<_>, _>(|(name, _)| name == crate::encoding::NAME);
+        for (name, value) in others {
             startup.set(name, value);
         }
         shown.rename(startup.get("application_name").unwrap_or(""), startup.fingerprint());
@@ -93,6 +95,7 @@ impl Session {
             moves: Default::default(),
             bulk: exec::Bulk { session: registration.pid, ..Default::default() },
             batch: false,
+            encoding_at_start: encoding.last().map(|(_, value)| value.as_str().into()),
             numbering: 0,
             nesting: 0,
             turn: Turn::Ready,
@@ -123,8 +126,14 @@ impl Session {
             }
             _ => self.parameters().await,
         };
-        let result = result.and_then(|parameters| {
+        let result = match result {
+            Ok(parameters) => self.settle_encoding().await.map(|()| parameters),
+            error => error,
+        };
+        let result = result.and_then(|mut parameters| {
             self.own = self.own_at_start()?;
+            let spoken = self.own.get(crate::encoding::NAME);
+            parameters.iter_mut().filter(|(n, _)| n == crate::encoding::NAME).for_each(|p| p.1 = spoken.to_string());
             self.refresh_sharing();
             Ok(parameters)
         });
@@ -147,6 +156,15 @@ impl Session {
                 Err(e)
             }
         }
+    }
+
+    /// How PostgreSQL spells what the client has asked for.
+    async fn settle_encoding(&mut self) -> Result<()> {
+        if let Some(asked) = self.encoding_at_start.take() {
+            let spelled = self.router.encodings.spelled(&self.router.herd, &asked).await?;
+            self.encoding_at_start = Some(spelled.into());
+        }
+        Ok(())
     }
 
     /// ParameterStatus for this session: home's for its role and settings; while home is down, those home had.

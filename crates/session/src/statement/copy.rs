@@ -9,6 +9,7 @@ use sql::NodeEnum;
 use sql::ast;
 
 use crate::anew::Written;
+use crate::client_io::binary;
 use crate::metrics::CountedAs;
 use crate::pg_temp::Made;
 use crate::session::{Result, Session};
@@ -18,6 +19,12 @@ impl Session {
         let started = Instant::now();
         let mut copy = c.clone();
         let bulk = exec::BulkCopy::take(&mut copy)?;
+        if let Some(encoding) = self.io.encoding() {
+            if option(c, "format").is_some_and(|arg| matches!(&arg, NodeEnum::String(s) if s.sval == "binary")) {
+                return Err(binary("COPY data", encoding));
+            }
+            self.io.copy_as_it_is(option(c, "encoding").is_some());
+        }
         let mut retry = self.retry();
         let result = loop {
             let e = match self.copy_once(&copy, sql, bulk).await {
@@ -85,4 +92,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What an option of a COPY says.
+fn option(c: &ast::CopyStmt, name: &str) -> Option<NodeEnum> {
+    c.options.iter().find_map(|option| match &option.node {
+        Some(NodeEnum::DefElem(d)) if d.defname == name => d.arg.as_deref()?.node.clone(),
+        _ => None,
+    })
 }

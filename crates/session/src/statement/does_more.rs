@@ -10,6 +10,7 @@ use sql::NodeEnum;
 use wire::sqlstate;
 
 use crate::activity::Pins;
+use crate::encoding;
 use crate::left_behind::Code;
 use crate::router_settings::RouterSettings;
 use crate::sequences;
@@ -152,7 +153,11 @@ impl Session {
     pub(super) fn code_of(&self, leaves: Leaves, bound: Option<&Bound>) -> Result<Code> {
         let mut settings = leaves.settings;
         settings.extend(crate::left_behind::named_in(bound, &leaves.named_by)?);
-        if let Some(own) = settings.iter().find_map(|name| RouterSettings::canonical(name)) {
+        // Nodes are spoken to in UTF8: who does so, too, may say it again.
+        let speaks_another = self.io.encoding().is_some();
+        let of_code = leaves.by_code.iter().filter(|name| *name == encoding::NAME);
+        let mut own = settings.iter().chain(of_code).filter_map(|name| RouterSettings::canonical(name));
+        if let Some(own) = own.find(|own| *own != encoding::NAME || speaks_another) {
             let message = format!("set_config() of {own}, a setting of the router, is not supported");
             return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(&format!("Use SET {own}.")));
         }

@@ -129,7 +129,7 @@ impl Session {
     }
 
     /// Nobody has seen anything of the statement, and nothing else is undone with it.
-    fn is_unseen(&self, retry: &Retry) -> bool {
+    fn is_unseen(&mut self, retry: &Retry) -> bool {
         retry.fresh && self.io.answered() == retry.before && !self.io.has_left()
     }
 
@@ -141,7 +141,7 @@ impl Session {
 
     /// A change of a reference table met another's commit that one node had already and another not yet (the router's own word,
     /// not a node's): it begins again once that is everywhere.
-    fn copies_met_apart(&self, e: &ExecError, retry: &mut Retry, compiled: &Compiled) -> bool {
+    fn copies_met_apart(&mut self, e: &ExecError, retry: &mut Retry, compiled: &Compiled) -> bool {
         let apart = e.code() == sqlstate::T_R_SERIALIZATION_FAILURE && matches!(e, ExecError::Sql(_));
         let copies = || compiled.plan.written().is_some_and(|table| table.is_reference());
         apart && copies() && self.is_unseen(retry) && retry.may_wait_for_copies()
