@@ -41,7 +41,8 @@ pub fn open(directory: &Path, memory: &str, threads: u16) -> Result<Connection> 
     conn.execute_batch(
         "CREATE TABLE IF NOT EXISTS herd_state (system VARCHAR NOT NULL, slot VARCHAR NOT NULL, lsn UBIGINT NOT NULL);
          CREATE TABLE IF NOT EXISTS herd_copy (id BIGINT NOT NULL, relation UINTEGER NOT NULL, since UBIGINT NOT NULL,
-             schema VARCHAR NOT NULL, name VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, shape VARCHAR NOT NULL);",
+             schema VARCHAR NOT NULL, name VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, shape VARCHAR NOT NULL);
+         ALTER TABLE herd_copy ADD COLUMN IF NOT EXISTS signed_zeros BOOLEAN DEFAULT true;",
     )?;
     Ok(conn)
 }
@@ -103,6 +104,9 @@ pub fn apply(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result
     }
     if let Some(mut appender) = appender {
         appender.flush()?;
+    }
+    if columns.has_signed_zeros() {
+        conn.execute("UPDATE herd_copy SET signed_zeros = true WHERE id = ? AND NOT signed_zeros", [id])?;
     }
     Ok(())
 }

@@ -38,6 +38,13 @@ pub enum As {
     Bytea,
 }
 
+/// Whether a zero of a float has the sign it had: DuckDB does not always keep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeros {
+    Sure,
+    Unsure,
+}
+
 /// numeric's largest scale in DuckDB.
 const SCALE_MAX: u8 = 38;
 /// A character(n) has so many at most (`anychar_typmodin` in varchar.c).
@@ -93,7 +100,7 @@ impl As {
 }
 
 /// Writes a batch's rows as DataRows. `left` is how many bytes they may take.
-pub fn put_rows(batch: &RecordBatch, types: &[As], out: &mut BytesMut, bytes_max: usize) -> Result<()> {
+pub fn put_rows(batch: &RecordBatch, types: &[As], zeros: Zeros, out: &mut BytesMut, bytes_max: usize) -> Result<()> {
     let columns = batch.columns().iter().zip(types).map(|(array, shown)| Column::of(array.as_ref(), *shown));
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let mut text = String::new();
@@ -104,7 +111,7 @@ pub fn put_rows(batch: &RecordBatch, types: &[As], out: &mut BytesMut, bytes_max
             b.put_u16(columns.len() as u16);
             for column in &columns {
                 text.clear();
-                match column.print(row, &mut text) {
+                match column.print(row, zeros, &mut text) {
                     Ok(true) => put::value(b, Some(text.as_bytes())),
                     Ok(false) => put::value(b, None),
                     Err(e) => failure = Err(e),
@@ -177,7 +184,7 @@ impl<'a> Column<'a> {
     }
 
     /// `Ok(false)`: it is NULL.
-    fn print(&self, row: usize, out: &mut String) -> Result<bool> {
+    fn print(&self, row: usize, zeros: Zeros, out: &mut String) -> Result<bool> {
         if matches!(self.values, Values::Nothing) || self.array.is_null(row) {
             return Ok(false);
         }
@@ -188,6 +195,8 @@ impl<'a> Column<'a> {
             (Values::Int(value), As::Int8) => int(value(row), i64::MIN.into(), i64::MAX.into(), out)?,
             (Values::Int(value), As::Numeric(scale)) => digits(value(row), 0, scale, out)?,
             (Values::Digits(a, scale), As::Numeric(shown)) => digits(a.value(row), *scale, shown, out)?,
+            (Values::Float4(a), As::Float4) if a.value(row) == 0.0 && zeros == Zeros::Unsure => return Err(unsure()),
+            (Values::Float8(a), As::Float8) if a.value(row) == 0.0 && zeros == Zeros::Unsure => return Err(unsure()),
             (Values::Float4(a), As::Float4) => print_float4(a.value(row), out),
             (Values::Float8(a), As::Float8) => print_float8(a.value(row), out),
             // Numerics without a scale are kept as PostgreSQL printed them.
@@ -206,6 +215,10 @@ impl<'a> Column<'a> {
         }
         Ok(true)
     }
+}
+
+fn unsure() -> Error {
+    Error::Answer("a zero may have a sign, or not".into())
 }
 
 fn int(value: i128, min: i128, max: i128, out: &mut String) -> Result<()> {
@@ -263,6 +276,18 @@ mod tests {
         assert_eq!(shown(7, 0, Some(2)).unwrap(), "7.00");
         assert!(shown(1_201, 2, Some(1)).is_err());
         assert_eq!(shown(1, 38, None).unwrap(), format!("0.{}1", "0".repeat(37)));
+    }
+
+    #[test]
+    fn a_zero_is_shown_where_its_sign_is_sure() {
+        let shown = |value: f64, zeros| {
+            let array = Float64Array::from(vec![value]);
+            let mut out = String::new();
+            Column::of(&array, As::Float8).and_then(|c| c.print(0, zeros, &mut out)).map(|_| out)
+        };
+        assert_eq!(shown(0.0, Zeros::Sure).unwrap(), "0");
+        assert_eq!(shown(-1.5, Zeros::Unsure).unwrap(), "-1.5");
+        assert!(shown(0.0, Zeros::Unsure).is_err() && shown(-0.0, Zeros::Unsure).is_err());
     }
 
     #[test]
