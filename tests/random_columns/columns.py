@@ -111,6 +111,9 @@ def asked(rng: random.Random, of: Type) -> str | None:
         return rng.choice(["1e400", "1.50", "0.1e1", "1e-400", "0.30000001", "inf", "-nan"])
     if of.kind == "bool":
         return rng.choice(["t", "f", "on", "yes", "0"])
+    if of.kind == "timestamptz":
+        # By the session's zone.
+        return rng.choice(["2000-01-01", "1999-12-31 23:30:00", "2024-07-01 12:00:00 Europe/Paris", "2000-01-01 00:00:00Z"])
     if of.kind == "uuid":
         return rng.choice([text.upper(), text.replace("-", ""), "{" + text + "}"])
     return text
@@ -121,7 +124,9 @@ def _plain(rng: random.Random, of: Type, text: str) -> str:
     day = rng.choice(["2000-01-01", "1999-12-31", "2024-02-29", "9999-12-31"])
     if of.kind == "date":
         return day
-    if of.kind in ("timestamp", "timestamptz"):
+    if of.kind == "timestamptz":
+        return f"{rng.choice([day, '2024-03-01', '2023-12-31'])} {rng.choice(_CLOCKS)}{rng.choice(['+00', '+02', '-03:30', '+14', '-11', '+05:45'])}"
+    if of.kind == "timestamp":
         return f"{day} {rng.choice(_CLOCKS)}" if rng.random() < 0.8 else day
     if of.kind == "num" and of.name == "numeric":
         return rng.choice(["0", "1.5", "-7"])

@@ -14,8 +14,8 @@ from random_sql.values import Type
 from .columns import BOOL, CHAR, DATE, FLOAT8, INT2, INT4, INT8, N12_3, TEXT, TIMESTAMP, VARCHAR, Column, asked
 
 _COMPARISONS = ["=", "=", "<>", "<", "<=", ">", ">="]
-_LIKE = ["a%", "%b%", "", "%", "abc", "1%", "%c ", "é%", "%'%", "%\n%", "A%", "aa%b", "%%", "日%", "a%", "ab%", "1%"]
-_LIKE_REFUSED = ["a_", "b\\%", "b\\_%", "_"]
+_LIKE = ["a_", "_", "__", "_b%", "b\\%", "b\\_%", "%\\\\", "\\a%", "%_", "a%", "%b%", "", "%", "abc", "1%", "%c ", "é%", "%'%", "%\n%", "A%", "aa%b", "%%", "日%", "a%", "ab%", "1%"]
+_LIKE_REFUSED = ["b\\"]
 # How often something is made of a kind that columns refuse: it runs on rows, and is there so that what comes to be computed is tested.
 _REFUSED = 0.06
 
@@ -44,7 +44,7 @@ class Expressions:
     def __init__(self, constants: Constants, columns: list[tuple[str, Column]], may_fail: bool):
         self.constants, self.rng = constants, constants.rng
         self.columns = columns
-        self.may_fail = may_fail
+        self.may_fail, self.failed = may_fail, False
 
     def column(self, *kinds: str) -> tuple[str, Type] | None:
         fitting = [(sql, c.type) for sql, c in self.columns if not kinds or c.type.kind in kinds]
@@ -57,7 +57,7 @@ class Expressions:
     def fails(self) -> bool:
         """Takes the one place."""
         if self.may_fail and self.rng.random() < 0.5:
-            self.may_fail = False
+            self.may_fail, self.failed = False, True
             return True
         return False
 
@@ -121,17 +121,18 @@ class Expressions:
         some = self.constants.bare(TEXT)
         if rng.random() < _REFUSED:
             return rng.choice([
-                f"upper({other})", f"lower({other})", f"left({other}, 2)", f"substr({other}, 2, 2)", f"({other} || 'x')", f"trim({sql})", f"replace({other}, 'a', 'b')", f"({self.integer(0)})::text", f"concat({other}, {sql})",
+                f"upper({other})", f"lower({other})", f"trim({sql})", f"replace({other}, 'a', 'b')", f"concat({other}, {sql})", f"left({other}, -1)", f"substr({other}, 0, 2)", f"({sql} || {self.integer(0)})", f"substr({other}, 2)",
                 f"({other})::char(3)", f"({other})::varchar(2)",
             ])  # fmt: skip
         return rng.choice([
             f"({sql})::text", f"coalesce({other}, {some})", f"coalesce({other}, {other})", f"nullif({other}, {some})", f"case when {self.boolean(0)} then {other} else 'x' end", f"greatest({other}, {some})", f"least({other}, {other})",
-            f"({sql})::varchar", f"case {self.integer(0)} when 1 then 'one' when 2 then 'two' end",
+            f"({sql})::varchar", f"case {self.integer(0)} when 1 then 'one' when 2 then 'two' end", f"left({sql}, {rng.randrange(4)})", f"substr({sql}, {rng.choice([1, 2, 3])}, {rng.randrange(4)})", f"substring({other} from 2 for 2)",
+            f"({other} || {some})", f"({other} || {other})", f"('x' || {other})", f"({self.integer(0)})::text", f"({self.boolean(0)})::text",
         ])  # fmt: skip
 
     def moment(self, depth: int = 1) -> str:
         rng = self.rng
-        found = self.column("date", "timestamp") if rng.random() < 0.8 else self.column("timestamptz")
+        found = self.column("date", "timestamp", "timestamp", "timestamptz")
         if found is None:
             return "date '2000-01-01'"
         sql, of = found
@@ -139,7 +140,11 @@ class Expressions:
             return sql
         unit = rng.choice(["day", "month", "year", "hour", "week", "quarter"])
         if rng.random() < _REFUSED:
-            return rng.choice([f"date_trunc('{unit}', {sql})", f"extract({unit} from {sql})", f"({sql})::date"])
+            return rng.choice([f"date_trunc('{unit}', {sql})", f"extract({unit} from {sql})", f"({sql})::date", f"date_part('{unit}', {sql})", f"date_trunc('century', {sql})", f"extract(epoch from {sql})"])
+        if rng.random() < 0.5 and of.kind != "timestamptz":
+            field = rng.choice(["day", "month", "quarter", "dow", "isodow", "doy", "day", "month", "year"])
+            field = rng.choice(["hour", "minute", field]) if of.kind == "timestamp" else field
+            return f"date_trunc('{unit}', {sql})" if of.kind == "timestamp" and rng.random() < 0.6 else f"extract({field} from {sql})"
         return rng.choice([
             f"coalesce({sql}, {self.constants.typed(of)})", f"greatest({sql}, {self.constants.typed(of)})", f"nullif({sql}, {self.constants.bare(of)})", f"case when {self.boolean(0)} then {sql} end", f"least({sql}, {sql})",
         ])  # fmt: skip
@@ -149,7 +154,7 @@ class Expressions:
         rng = self.rng
         dice = rng.random()
         if dice < 0.45:
-            found = self.column("bool", "int", "num", "text", "char", "date", "timestamp", "uuid", *(["timestamptz"] if rng.random() < _REFUSED else []))
+            found = self.column("bool", "int", "num", "text", "char", "date", "timestamp", "uuid", "timestamptz")
             if found and (found[1].name not in ("numeric", "numeric(3,-2)") or rng.random() < _REFUSED):
                 return found[0], found[1].name != "numeric"
         if dice < 0.7:
@@ -195,8 +200,8 @@ class Expressions:
                 return f"{found[0]} {rng.choice(['', 'not '])}{'like' if rng.random() > _REFUSED else 'ilike'} '{pattern}'"
         if dice < 0.42:
             return self._computed()
-        kinds = ["bool", "int", "num", "text", "char", "date", "timestamp", "uuid", "float"]
-        found = self.column(*kinds) if rng.random() > _REFUSED else self.column("timestamptz", "bytea", "enum", "time", "interval", "jsonb", "ints", "inet")
+        kinds = ["bool", "int", "num", "text", "char", "date", "timestamp", "timestamptz", "uuid", "float"]
+        found = self.column(*kinds) if rng.random() > _REFUSED else self.column("bytea", "enum", "time", "interval", "jsonb", "ints", "inet")
         if found is None:
             return "true"
         sql, of = found

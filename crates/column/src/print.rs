@@ -34,6 +34,8 @@ pub enum As {
     Bpchar(u32),
     Date,
     Timestamp,
+    /// In UTC.
+    Timestamptz,
     Uuid,
     Bytea,
 }
@@ -70,6 +72,7 @@ impl As {
             ("bpchar", Some(modifier)) if (5..=CHARACTERS_MAX + 4).contains(&modifier) => As::Bpchar(modifier - 4),
             ("date", None) => As::Date,
             ("timestamp", None) => As::Timestamp,
+            ("timestamptz", None) => As::Timestamptz,
             ("uuid", None) => As::Uuid,
             ("bytea", None) => As::Bytea,
             _ => return Err(Error::Unsupported("a type of the answer")),
@@ -91,6 +94,7 @@ impl As {
             As::Bpchar(_) => (oid::BPCHAR, -1),
             As::Date => (oid::DATE, 4),
             As::Timestamp => (oid::TIMESTAMP, 8),
+            As::Timestamptz => (oid::TIMESTAMPTZ, 8),
             As::Uuid => (oid::UUID, 16),
             As::Bytea => (oid::BYTEA, -1),
         };
@@ -207,7 +211,8 @@ impl<'a> Column<'a> {
                 out.push_str(&wire::hex::encode(a.value(row)));
             }
             (Values::Date(a), As::Date) => print_date(a.value(row), out),
-            (Values::Micros(a), As::Timestamp) => print_timestamp(a.value(row), out),
+            (Values::Micros(a), As::Timestamp) => print_timestamp(a.value(row), "", out),
+            (Values::Micros(a), As::Timestamptz) => print_timestamp(a.value(row), "+00", out),
             (_, shown) => {
                 let is = self.array.data_type();
                 return Err(Error::Answer(format!("a column has the type {is}, which can't be told as {shown:?}")));
@@ -294,7 +299,7 @@ mod tests {
     fn names_of_types() {
         assert_eq!(As::parse("bpchar:124").unwrap(), As::Bpchar(120));
         assert_eq!(As::parse("numeric:2").unwrap(), As::Numeric(Some(2)));
-        for wrong in ["bpchar", "bpchar:4", "numeric:39", "timestamptz", "int8:1", "", "text:x"] {
+        for wrong in ["bpchar", "bpchar:4", "numeric:39", "timetz", "int8:1", "", "text:x"] {
             assert!(As::parse(wrong).is_err(), "{wrong}");
         }
     }
