@@ -15,7 +15,7 @@ from .columns import BOOL, CHAR, DATE, FLOAT8, INT2, INT4, INT8, N12_3, TEXT, TI
 
 _COMPARISONS = ["=", "=", "<>", "<", "<=", ">", ">="]
 _LIKE = ["a_", "_", "__", "_b%", "b\\%", "b\\_%", "%\\\\", "\\a%", "%_", "a%", "%b%", "", "%", "abc", "1%", "%c ", "é%", "%'%", "%\n%", "A%", "aa%b", "%%", "日%", "a%", "ab%", "1%"]
-_LIKE_REFUSED = ["b\\"]
+_LIKE_WRONG = "b\\"
 # How often something is made of a kind that columns refuse: it runs on rows, and is there so that what comes to be computed is tested.
 _REFUSED = 0.06
 
@@ -196,7 +196,7 @@ class Expressions:
         if dice < 0.24:
             found = self.column("text", "char")
             if found:
-                pattern = rng.choice(_LIKE if rng.random() > _REFUSED else _LIKE_REFUSED).replace("'", "''")
+                pattern = _LIKE_WRONG if rng.random() < _REFUSED and self.fails() else rng.choice(_LIKE).replace("'", "''")
                 return f"{found[0]} {rng.choice(['', 'not '])}{'like' if rng.random() > _REFUSED else 'ilike'} '{pattern}'"
         if dice < 0.42:
             return self._computed()

@@ -205,7 +205,8 @@ fn long_value(column: &dyn Array, row: usize) -> Option<Val> {
     column.as_any().downcast_ref::<BinaryArray>().map(|bytes| Val::Bytes(bytes.value(row).into()))
 }
 
-/// All rows of a query: what DuckDB says there are, or an error.
+/// All rows of a query: what DuckDB says there are, or an error. It is prepared anew each time: DuckDB's plan goes by what the columns held when
+/// it was made (`a > 100` of a column that had no more is no row, for ever), and is not made again when rows come.
 pub fn all(conn: &Connection, sql: &str) -> Result<Vec<RecordBatch>> {
     let mut statement = conn.prepare(sql)?;
     let batches: Vec<RecordBatch> = statement.query_arrow([])?.collect();
