@@ -41,6 +41,8 @@ class Found:
 @dataclass
 class Figures:
     statements: int = 0
+    # Of these, statements that write nothing.
+    reads: int = 0
     compared: int = 0
     errors: int = 0
     rows: int = 0
@@ -54,8 +56,10 @@ class Figures:
 class Run:
     """Programs of one seed, one after another, until there are enough statements or time is over."""
 
-    def __init__(self, pair: Pair, seed: int, out: Path, shrink_seconds: float):
+    def __init__(self, pair: Pair, seed: int, out: Path, shrink_seconds: float, program=Program, round_: int = _ROUND):
+        """`program`: what makes the steps of a seed; `round_`: statements of one of them."""
         self.pair, self.seed, self.out, self.shrink_seconds = pair, seed, out, shrink_seconds
+        self.program, self.round = program, round_
         self.figures = Figures()
         self.refusals: list[str] = []
 
@@ -69,8 +73,8 @@ class Run:
         return self.figures
 
     def one(self, number: int) -> None:
-        program = Program(f"{self.seed}/{number}")
-        steps = program.steps(_ROUND)
+        program = self.program(f"{self.seed}/{number}")
+        steps = program.steps(self.round)
         history: list[Step] = []
         self.pair.fresh()
         step = next(steps)
@@ -89,6 +93,7 @@ class Run:
         figures = self.figures
         if not step.herd_only:
             figures.statements += 1
+            figures.reads += is_read(step)
             figures.rows += done.rows
             figures.errors += bool(done.sqlstate and not done.refused)
             figures.compared += not done.refused

@@ -19,6 +19,7 @@ pub struct Columns {
     columns: Vec<Builder>,
     rows: usize,
     bytes: usize,
+    signed_zeros: bool,
 }
 
 enum Builder {
@@ -38,12 +39,13 @@ enum Builder {
 impl Columns {
     /// Without rows.
     pub fn new(kinds: impl Iterator<Item = Kind>) -> Self {
-        Columns { columns: kinds.map(Builder::new).collect(), rows: 0, bytes: 0 }
+        Columns { columns: kinds.map(Builder::new).collect(), rows: 0, bytes: 0, signed_zeros: false }
     }
 
     /// Adds the next value of a column; `Err`: it is of another kind.
     pub fn push(&mut self, column: usize, val: &Val) -> Result<()> {
         self.bytes += val.bytes();
+        self.signed_zeros |= val.is_signed_zero();
         self.columns[column].push(val)
     }
 
@@ -55,6 +57,12 @@ impl Columns {
     /// How many rows, and about how many bytes they take.
     pub fn size(&self) -> (usize, usize) {
         (self.rows, self.bytes)
+    }
+
+    /// A float among all values so far was a zero with a sign, which DuckDB's files do not keep: 0 and -0 are one value to it, and
+    /// where they are neighbours one is stored for both.
+    pub fn has_signed_zeros(&self) -> bool {
+        self.signed_zeros
     }
 
     /// All rows so far, and begins anew.

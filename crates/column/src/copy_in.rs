@@ -15,7 +15,7 @@ use crate::definition::{self, Definition, Found};
 use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::jobs::Handle;
-use crate::load::Fresh;
+use crate::load::{Fresh, Loaded};
 use crate::lsn::Lsn;
 use crate::node::{self, cell};
 use crate::published;
@@ -52,7 +52,7 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
         return Err(Error::surprise("not all changes of a table are published"));
     }
     let leaves = leaves(&mut source, wanted.relation).await?;
-    let rows = rows(&mut source, writer, wanted, &table, &leaves).await?;
+    let Loaded { rows, signed_zeros } = rows(&mut source, writer, wanted, &table, &leaves).await?;
     if !has_read(&mut source, &leaves).await? {
         return Err(Error::Copy {
             id: wanted.id,
@@ -69,6 +69,7 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
         fingerprint: facts.fingerprint,
         shape: table.shape,
         order_by: wanted.order_by.clone(),
+        signed_zeros,
     };
     writer.call(move |w| w.finish_load(fresh)).await??;
     tracing::info!(id = wanted.id, rows, %since, "a copy is ready");
@@ -137,7 +138,13 @@ async fn has_read(source: &mut Conn, leaves: &[Leaf]) -> Result<bool> {
     Ok(cell(&source.simple(&sql).await?, 0) == Some("t"))
 }
 
-async fn rows(source: &mut Conn, writer: &Handle, wanted: &Wanted, table: &Definition, leaves: &[Leaf]) -> Result<u64> {
+async fn rows(
+    source: &mut Conn,
+    writer: &Handle,
+    wanted: &Wanted,
+    table: &Definition,
+    leaves: &[Leaf],
+) -> Result<Loaded> {
     let columns: Vec<String> = table.shape.columns.iter().map(|c| quote_ident(&c.name)).collect();
     let columns = columns.join(", ");
     let (runs, coming) = mpsc::channel(RUNS);
@@ -153,7 +160,7 @@ async fn rows(source: &mut Conn, writer: &Handle, wanted: &Wanted, table: &Defin
     let (sent, loaded) = tokio::join!(sent, loaded);
     // Why the one stopped is what the other says.
     let loaded = loaded??;
-    match sent? == loaded {
+    match sent? == loaded.rows {
         true => Ok(loaded),
         false => Err(Error::surprise("not all rows were copied")),
     }

@@ -88,8 +88,8 @@ pub fn print_date(days: i32, out: &mut String) {
     }
 }
 
-/// As `timestamp_out` writes it.
-pub fn print_timestamp(micros: i64, out: &mut String) {
+/// As `timestamp_out` writes it, and `timestamptz_out` with the offset of its zone.
+pub fn print_timestamp(micros: i64, offset: &str, out: &mut String) {
     match micros {
         MICROS_INFINITY => out.push_str("infinity"),
         m if m == -MICROS_INFINITY => out.push_str("-infinity"),
@@ -102,6 +102,7 @@ pub fn print_timestamp(micros: i64, out: &mut String) {
                 let digits = format!(".{fraction:06}");
                 out.push_str(digits.trim_end_matches('0'));
             }
+            out.push_str(offset);
             out.push_str(if bc { " BC" } else { "" });
         }
     }
@@ -150,7 +151,7 @@ mod tests {
             "-infinity",
         ] {
             let mut out = String::new();
-            print_timestamp(parse_timestamp(text, false).unwrap(), &mut out);
+            print_timestamp(parse_timestamp(text, false).unwrap(), "", &mut out);
             assert_eq!(out, text);
         }
         assert_eq!(parse_timestamp("1970-01-01 00:00:01+00", true), Some(1_000_000));

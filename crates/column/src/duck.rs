@@ -41,7 +41,8 @@ pub fn open(directory: &Path, memory: &str, threads: u16) -> Result<Connection> 
     conn.execute_batch(
         "CREATE TABLE IF NOT EXISTS herd_state (system VARCHAR NOT NULL, slot VARCHAR NOT NULL, lsn UBIGINT NOT NULL);
          CREATE TABLE IF NOT EXISTS herd_copy (id BIGINT NOT NULL, relation UINTEGER NOT NULL, since UBIGINT NOT NULL,
-             schema VARCHAR NOT NULL, name VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, shape VARCHAR NOT NULL);",
+             schema VARCHAR NOT NULL, name VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, shape VARCHAR NOT NULL);
+         ALTER TABLE herd_copy ADD COLUMN IF NOT EXISTS signed_zeros BOOLEAN DEFAULT true;",
     )?;
     Ok(conn)
 }
@@ -103,6 +104,9 @@ pub fn apply(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result
     }
     if let Some(mut appender) = appender {
         appender.flush()?;
+    }
+    if columns.has_signed_zeros() {
+        conn.execute("UPDATE herd_copy SET signed_zeros = true WHERE id = ? AND NOT signed_zeros", [id])?;
     }
     Ok(())
 }
@@ -201,7 +205,8 @@ fn long_value(column: &dyn Array, row: usize) -> Option<Val> {
     column.as_any().downcast_ref::<BinaryArray>().map(|bytes| Val::Bytes(bytes.value(row).into()))
 }
 
-/// All rows of a query: what DuckDB says there are, or an error.
+/// All rows of a query: what DuckDB says there are, or an error. It is prepared anew each time: DuckDB's plan goes by what the columns held when
+/// it was made (`a > 100` of a column that had no more is no row, for ever), and is not made again when rows come.
 pub fn all(conn: &Connection, sql: &str) -> Result<Vec<RecordBatch>> {
     let mut statement = conn.prepare(sql)?;
     let batches: Vec<RecordBatch> = statement.query_arrow([])?.collect();

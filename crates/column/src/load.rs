@@ -42,6 +42,15 @@ pub struct Fresh {
     pub fingerprint: String,
     pub shape: Shape,
     pub order_by: Vec<String>,
+    /// See [`Columns::has_signed_zeros`].
+    pub signed_zeros: bool,
+}
+
+/// What has been read of a table for a first copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded {
+    pub rows: u64,
+    pub signed_zeros: bool,
 }
 
 impl Writer {
@@ -145,7 +154,7 @@ impl Writer {
     }
 
     /// Rows of a first copy, as COPY tells them, until no more come. They are not part of any copy yet.
-    pub fn load(&mut self, id: i64, shape: &Shape, mut coming: mpsc::Receiver<Vec<Frame>>) -> Result<u64> {
+    pub fn load(&mut self, id: i64, shape: &Shape, mut coming: mpsc::Receiver<Vec<Frame>>) -> Result<Loaded> {
         self.drop_copy(id)?;
         let name = format!("load_{id}");
         self.conn.execute_batch(&duck::create(&name, shape))?;
@@ -165,7 +174,7 @@ impl Writer {
             }
         }
         duck::append_all(&self.conn, &name, columns.finish()?)?;
-        Ok(total)
+        Ok(Loaded { rows: total, signed_zeros: columns.has_signed_zeros() })
     }
 
     /// What was loaded is a copy from now on.
@@ -195,9 +204,9 @@ impl Writer {
                 .execute_batch(&format!("INSERT INTO {to} SELECT * FROM {from} ORDER BY {order}; DROP TABLE {from}"))?;
         }
         let shape = serde_json::to_string(&fresh.shape).map_err(|e| Error::surprise(e.to_string()))?;
-        let Fresh { id, relation, since, schema, name, fingerprint, .. } = fresh;
-        let values = duckdb::params![id, relation, since.0, schema, name, fingerprint, shape];
-        self.conn.execute("INSERT INTO herd_copy VALUES (?, ?, ?, ?, ?, ?, ?)", values)?;
+        let Fresh { id, relation, since, schema, name, fingerprint, signed_zeros, .. } = fresh;
+        let values = duckdb::params![id, relation, since.0, schema, name, fingerprint, shape, signed_zeros];
+        self.conn.execute("INSERT INTO herd_copy VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)?;
         Ok(())
     }
 }

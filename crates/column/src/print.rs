@@ -34,8 +34,17 @@ pub enum As {
     Bpchar(u32),
     Date,
     Timestamp,
+    /// In UTC.
+    Timestamptz,
     Uuid,
     Bytea,
+}
+
+/// Whether a zero of a float has the sign it had: DuckDB does not always keep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeros {
+    Sure,
+    Unsure,
 }
 
 /// numeric's largest scale in DuckDB.
@@ -63,6 +72,7 @@ impl As {
             ("bpchar", Some(modifier)) if (5..=CHARACTERS_MAX + 4).contains(&modifier) => As::Bpchar(modifier - 4),
             ("date", None) => As::Date,
             ("timestamp", None) => As::Timestamp,
+            ("timestamptz", None) => As::Timestamptz,
             ("uuid", None) => As::Uuid,
             ("bytea", None) => As::Bytea,
             _ => return Err(Error::Unsupported("a type of the answer")),
@@ -84,6 +94,7 @@ impl As {
             As::Bpchar(_) => (oid::BPCHAR, -1),
             As::Date => (oid::DATE, 4),
             As::Timestamp => (oid::TIMESTAMP, 8),
+            As::Timestamptz => (oid::TIMESTAMPTZ, 8),
             As::Uuid => (oid::UUID, 16),
             As::Bytea => (oid::BYTEA, -1),
         };
@@ -93,7 +104,7 @@ impl As {
 }
 
 /// Writes a batch's rows as DataRows. `left` is how many bytes they may take.
-pub fn put_rows(batch: &RecordBatch, types: &[As], out: &mut BytesMut, bytes_max: usize) -> Result<()> {
+pub fn put_rows(batch: &RecordBatch, types: &[As], zeros: Zeros, out: &mut BytesMut, bytes_max: usize) -> Result<()> {
     let columns = batch.columns().iter().zip(types).map(|(array, shown)| Column::of(array.as_ref(), *shown));
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let mut text = String::new();
@@ -104,7 +115,7 @@ pub fn put_rows(batch: &RecordBatch, types: &[As], out: &mut BytesMut, bytes_max
             b.put_u16(columns.len() as u16);
             for column in &columns {
                 text.clear();
-                match column.print(row, &mut text) {
+                match column.print(row, zeros, &mut text) {
                     Ok(true) => put::value(b, Some(text.as_bytes())),
                     Ok(false) => put::value(b, None),
                     Err(e) => failure = Err(e),
@@ -177,7 +188,7 @@ impl<'a> Column<'a> {
     }
 
     /// `Ok(false)`: it is NULL.
-    fn print(&self, row: usize, out: &mut String) -> Result<bool> {
+    fn print(&self, row: usize, zeros: Zeros, out: &mut String) -> Result<bool> {
         if matches!(self.values, Values::Nothing) || self.array.is_null(row) {
             return Ok(false);
         }
@@ -188,6 +199,8 @@ impl<'a> Column<'a> {
             (Values::Int(value), As::Int8) => int(value(row), i64::MIN.into(), i64::MAX.into(), out)?,
             (Values::Int(value), As::Numeric(scale)) => digits(value(row), 0, scale, out)?,
             (Values::Digits(a, scale), As::Numeric(shown)) => digits(a.value(row), *scale, shown, out)?,
+            (Values::Float4(a), As::Float4) if a.value(row) == 0.0 && zeros == Zeros::Unsure => return Err(unsure()),
+            (Values::Float8(a), As::Float8) if a.value(row) == 0.0 && zeros == Zeros::Unsure => return Err(unsure()),
             (Values::Float4(a), As::Float4) => print_float4(a.value(row), out),
             (Values::Float8(a), As::Float8) => print_float8(a.value(row), out),
             // Numerics without a scale are kept as PostgreSQL printed them.
@@ -198,7 +211,8 @@ impl<'a> Column<'a> {
                 out.push_str(&wire::hex::encode(a.value(row)));
             }
             (Values::Date(a), As::Date) => print_date(a.value(row), out),
-            (Values::Micros(a), As::Timestamp) => print_timestamp(a.value(row), out),
+            (Values::Micros(a), As::Timestamp) => print_timestamp(a.value(row), "", out),
+            (Values::Micros(a), As::Timestamptz) => print_timestamp(a.value(row), "+00", out),
             (_, shown) => {
                 let is = self.array.data_type();
                 return Err(Error::Answer(format!("a column has the type {is}, which can't be told as {shown:?}")));
@@ -206,6 +220,10 @@ impl<'a> Column<'a> {
         }
         Ok(true)
     }
+}
+
+fn unsure() -> Error {
+    Error::Answer("a zero may have a sign, or not".into())
 }
 
 fn int(value: i128, min: i128, max: i128, out: &mut String) -> Result<()> {
@@ -266,10 +284,22 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_is_shown_where_its_sign_is_sure() {
+        let shown = |value: f64, zeros| {
+            let array = Float64Array::from(vec![value]);
+            let mut out = String::new();
+            Column::of(&array, As::Float8).and_then(|c| c.print(0, zeros, &mut out)).map(|_| out)
+        };
+        assert_eq!(shown(0.0, Zeros::Sure).unwrap(), "0");
+        assert_eq!(shown(-1.5, Zeros::Unsure).unwrap(), "-1.5");
+        assert!(shown(0.0, Zeros::Unsure).is_err() && shown(-0.0, Zeros::Unsure).is_err());
+    }
+
+    #[test]
     fn names_of_types() {
         assert_eq!(As::parse("bpchar:124").unwrap(), As::Bpchar(120));
         assert_eq!(As::parse("numeric:2").unwrap(), As::Numeric(Some(2)));
-        for wrong in ["bpchar", "bpchar:4", "numeric:39", "timestamptz", "int8:1", "", "text:x"] {
+        for wrong in ["bpchar", "bpchar:4", "numeric:39", "timetz", "int8:1", "", "text:x"] {
             assert!(As::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -17,7 +17,7 @@ use crate::fingerprint::Facts;
 use crate::freshness::Freshness;
 use crate::jobs::Handle;
 use crate::lsn::Lsn;
-use crate::print::{As, put_rows};
+use crate::print::{As, Zeros, put_rows};
 use crate::query::{Query, Table};
 use crate::readers::{Reader, Readers};
 use crate::shared::{Shared, State};
@@ -41,6 +41,8 @@ pub struct Answer {
 struct Made {
     relation: u32,
     since: Lsn,
+    /// Some zero of its floats may have lost its sign, or got one.
+    signed_zeros: bool,
     facts: Facts,
 }
 
@@ -59,7 +61,8 @@ impl Reads {
             return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
         }
         let tables = query.tables.clone();
-        let (same, answer) = tokio::join!(self.all_are_same(&tables, &made), run(&mut reader, query));
+        let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
+        let (same, answer) = tokio::join!(self.all_are_same(&tables, &made), run(&mut reader, query, zeros));
         // A table that is another one now may be why it failed.
         same?;
         answer
@@ -124,10 +127,12 @@ impl Reads {
 /// Step 3: the transaction sees what is committed from its first statement on.
 fn snapshot(conn: &duckdb::Connection, ids: &[i64]) -> Result<Vec<Made>> {
     conn.execute_batch("BEGIN TRANSACTION READ ONLY")?;
-    let mut statement = conn.prepare("SELECT id, relation, schema, name, fingerprint, since FROM herd_copy")?;
+    let mut statement =
+        conn.prepare("SELECT id, relation, schema, name, fingerprint, since, signed_zeros FROM herd_copy")?;
     let rows = statement.query_map([], |row| {
         let facts = Facts { schema: row.get(2)?, name: row.get(3)?, shards: String::new(), fingerprint: row.get(4)? };
-        Ok((row.get::<_, i64>(0)?, Made { relation: row.get(1)?, since: Lsn(row.get(5)?), facts }))
+        let made = Made { relation: row.get(1)?, since: Lsn(row.get(5)?), signed_zeros: row.get(6)?, facts };
+        Ok((row.get::<_, i64>(0)?, made))
     })?;
     let mut all = rows.collect::<duckdb::Result<Vec<_>>>()?;
     let mut take = |id: &i64| {
@@ -139,7 +144,7 @@ fn snapshot(conn: &duckdb::Connection, ids: &[i64]) -> Result<Vec<Made>> {
 }
 
 /// Step 5.
-async fn run(reader: &mut Reader, query: Query) -> Result<Answer> {
+async fn run(reader: &mut Reader, query: Query, zeros: Zeros) -> Result<Answer> {
     reader
         .run(move |conn| {
             let batches = duck::all(conn, &query.sql)?;
@@ -163,7 +168,7 @@ async fn run(reader: &mut Reader, query: Query) -> Result<Answer> {
                 describe(&mut messages, types, &vec![String::new(); types.len()]);
             }
             for batch in &batches {
-                put_rows(batch, types, &mut messages, *bytes_max as usize)?;
+                put_rows(batch, types, zeros, &mut messages, *bytes_max as usize)?;
             }
             Ok(Answer { messages, rows: rows as u64 })
         })

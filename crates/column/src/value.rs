@@ -49,6 +49,15 @@ impl Val {
         })
     }
 
+    /// -0, which is equal to 0 and printed otherwise.
+    pub fn is_signed_zero(&self) -> bool {
+        match self {
+            Val::Float4(v) => *v == 0.0 && v.is_sign_negative(),
+            Val::Float8(v) => *v == 0.0 && v.is_sign_negative(),
+            _ => false,
+        }
+    }
+
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
         let more = match self {
@@ -98,5 +107,8 @@ mod tests {
         assert_eq!(Val::parse(Kind::Bpchar, "ab  "), Some(Val::Text("ab".into())));
         assert_eq!(Val::parse(Kind::Bytea, "\\x00ff"), Some(Val::Bytes([0, 255].into())));
         assert_eq!(Val::parse(Kind::Bytea, "00"), None);
+        let signed = |kind, text| Val::parse(kind, text).is_some_and(|val| val.is_signed_zero());
+        assert!(signed(Kind::Float8, "-0") && signed(Kind::Float4, "-0"));
+        assert!(!signed(Kind::Float8, "0") && !signed(Kind::Float8, "-1e-300") && !signed(Kind::Int4, "0"));
     }
 }

@@ -19,6 +19,7 @@ mod expression;
 mod from;
 mod infer;
 mod own;
+mod scalar;
 mod scans;
 mod select;
 mod types;
@@ -78,6 +79,8 @@ pub enum ColumnType {
     Date,
     /// The same.
     Timestamp,
+    /// In UTC, with its offset: what reads it knows it in any zone.
+    Timestamptz,
     Uuid,
     /// In hexadecimal: who has set another format must not ask.
     Bytea,
@@ -99,6 +102,7 @@ impl ColumnType {
             ColumnType::Bpchar(_) => type_oid::BPCHAR,
             ColumnType::Date => type_oid::DATE,
             ColumnType::Timestamp => type_oid::TIMESTAMP,
+            ColumnType::Timestamptz => type_oid::TIMESTAMPTZ,
             ColumnType::Uuid => type_oid::UUID,
             ColumnType::Bytea => type_oid::BYTEA,
         }
@@ -121,6 +125,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Bpchar(typmod) => return write!(f, "bpchar:{typmod}"),
             ColumnType::Date => "date",
             ColumnType::Timestamp => "timestamp",
+            ColumnType::Timestamptz => "timestamptz",
             ColumnType::Uuid => "uuid",
             ColumnType::Bytea => "bytea",
         })
@@ -140,10 +145,20 @@ fn refused(what: &str) -> String {
     format!("{what} is not computed on columns")
 }
 
+/// Which of a Part's rows are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    All,
+    /// Of those that are the same one is enough.
+    Once,
+}
+
 /// What column copies are to a Part, while it is still a tree. `tables`: the uses of tables that it reads.
-pub fn read(part: &ast::SelectStmt, tables: &[usize], a: &Analysis) -> Option<ColumnRead> {
-    tables.iter().any(|u| a.uses[*u].relation.column_copy.is_some()).then(|| match select::read(part, tables, a) {
-        Ok(part) => ColumnRead::Can(Box::new(part)),
-        Err(why) => ColumnRead::No(why),
+pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) -> Option<ColumnRead> {
+    tables.iter().any(|u| a.uses[*u].relation.column_copy.is_some()).then(|| {
+        match select::read(part, tables, rows, a) {
+            Ok(part) => ColumnRead::Can(Box::new(part)),
+            Err(why) => ColumnRead::No(why),
+        }
     })
 }

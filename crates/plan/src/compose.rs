@@ -10,6 +10,7 @@ use sql::walk::{self, Visit};
 use sql::{NodeEnum, build, names, relations};
 
 use crate::apart::Apart;
+use crate::columns::Rows;
 use crate::gather::Gather;
 use crate::levels::{Analysis, From};
 use crate::padded::Padded;
@@ -189,10 +190,15 @@ impl<'p, 'a> Composer<'p, 'a> {
     }
 
     /// Registers a part and returns the FROM item that stands for its rows.
-    pub fn add_part(&mut self, mut part: ast::SelectStmt, mut tables: Vec<usize>) -> Result<Node> {
+    pub fn add_part(&mut self, part: ast::SelectStmt, tables: Vec<usize>) -> Result<Node> {
+        self.add_part_of(part, tables, Rows::All)
+    }
+
+    /// The same of a part of which a row may come once.
+    pub fn add_part_of(&mut self, mut part: ast::SelectStmt, mut tables: Vec<usize>, rows: Rows) -> Result<Node> {
         tables.extend(self.others.iter().filter(|u| !tables.contains(u)).copied().collect::<Vec<_>>());
         self.attach_ctes(&mut part)?;
-        let columns = columns::read(&part, &tables, self.a);
+        let columns = columns::read(&part, &tables, rows, self.a);
         self.types.push((!part.target_list.iter().any(rewrite::is_star)).then(|| vec![None; part.target_list.len()]));
         let mut statement = NodeEnum::SelectStmt(Box::new(part));
         rewrite::replace_now(&mut statement);

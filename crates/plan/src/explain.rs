@@ -180,6 +180,9 @@ fn how(finish: &Finish) -> String {
 /// What the nodes' column copies are asked in the place of a Part, or why they are not.
 fn columns(read: &ColumnRead) -> String {
     match read {
+        ColumnRead::Can(part) if !part.bounded => {
+            "no: the answer may have many rows, and only totals, groups and the first rows are read from columns".into()
+        }
         ColumnRead::Can(part) => format!("DuckDB: {}", part.text),
         ColumnRead::No(why) => format!("no: {why}"),
     }

@@ -24,6 +24,7 @@ mod compose;
 pub mod copy_from;
 pub mod ddl;
 pub mod decide;
+mod duplicates;
 pub mod explain;
 pub mod expression;
 pub mod fields;

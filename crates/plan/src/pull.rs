@@ -11,12 +11,13 @@ use sql::{NodeEnum, build, names, search};
 use catalog::FunctionKind;
 
 use crate::Result;
+use crate::columns::Rows;
 use crate::compose::{Composer, part_column};
 use crate::levels::{Analysis, star_columns};
 use crate::refuse::Refusal;
 use crate::rewrite::GroupItem;
 use crate::scope::{Owner, Scope};
-use crate::{aggregate, expression, rewrite, tableoid};
+use crate::{aggregate, duplicates, expression, rewrite, tableoid};
 
 /// Adds a part that reads the rows of the level; gives the query that home runs over them.
 pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) -> Result<ast::SelectStmt> {
@@ -43,7 +44,8 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     if part.target_list.is_empty() {
         part.target_list.push(build::target(build::integer(1), None));
     }
-    let from = c.add_part(part, c.a.deep_uses(level))?;
+    let rows = if duplicates::go_unnoticed(&finish, c.a) { Rows::Once } else { Rows::All };
+    let from = c.add_part_of(part, c.a.deep_uses(level), rows)?;
     finish.from_clause = vec![from];
     Ok(finish)
 }

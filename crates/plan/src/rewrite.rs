@@ -10,8 +10,23 @@ use crate::text;
 use crate::tree::Count;
 use crate::{Refusal, Result};
 
-/// What an item of ORDER BY or DISTINCT ON stands for when it is a position or an output name.
+/// What an item of ORDER BY or DISTINCT ON stands for when it is a position or an output name: one that was given, or that PostgreSQL
+/// makes of the expression (`CASE … ELSE s END` and `s::text` are named `s`).
 pub fn output_item<'a>(item: &'a Node, s: &'a ast::SelectStmt) -> Option<&'a Node> {
+    given_item(item, s).or_else(|| {
+        let name = names::column(item).filter(|c| c.len() == 1)?;
+        let values = s.target_list.iter().filter(|t| !is_star(t)).filter_map(|t| match &t.node {
+            Some(NodeEnum::ResTarget(t)) if t.name.is_empty() => t.val.as_deref(),
+            _ => None,
+        });
+        // A column's own name is the column.
+        let mut others = values.filter(|v| names::column(v).is_none());
+        others.find(|v| names::figure_column(v) == name[0])
+    })
+}
+
+/// A position, or a name that was given.
+fn given_item<'a>(item: &'a Node, s: &'a ast::SelectStmt) -> Option<&'a Node> {
     match item.node.as_ref()? {
         NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. }) => {
             let before = s.target_list.iter().take(i.ival.max(0) as usize);
@@ -43,7 +58,7 @@ pub enum GroupItem<'a> {
 
 /// A name means a column of FROM before it means an output column. `scope`: what FROM has, if that is known.
 pub fn group_item<'a>(item: &'a Node, s: &'a ast::SelectStmt, scope: Option<&Scope>) -> GroupItem<'a> {
-    let Some(found) = output_item(item, s) else { return GroupItem::Itself };
+    let Some(found) = given_item(item, s) else { return GroupItem::Itself };
     let named = names::column(item);
     let Some(&[name]) = named.as_deref() else { return GroupItem::Output(found) };
     if names::column(found).is_some_and(|c| c.last() == Some(&name)) {

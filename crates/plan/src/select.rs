@@ -7,7 +7,7 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, build, search};
 
 use crate::apart::Apart;
-use crate::columns;
+use crate::columns::{self, Rows};
 use crate::compose::Composer;
 use crate::gather;
 use crate::levels::Analysis;
@@ -204,7 +204,7 @@ fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor
         let mut composer = Composer::new(a);
         composer.pushed_sorted(select, level, true).and_then(|finish| composer.text(finish)).ok()
     };
-    let columns = columns::read(&part, &tables, a);
+    let columns = columns::read(&part, &tables, Rows::All, a);
     let mut statement = NodeEnum::SelectStmt(Box::new(part));
     rewrite::replace_now(&mut statement);
     let rows = Part { text: a.cx.text(statement)?, target: Recipients::Shards(tables), columns };

@@ -275,6 +275,11 @@ async fn ask_all(
 fn is_plain(ty: &ColumnType) -> bool {
     !matches!(
         ty,
-        ColumnType::Float4 | ColumnType::Float8 | ColumnType::Date | ColumnType::Timestamp | ColumnType::Bytea
+        ColumnType::Float4
+            | ColumnType::Float8
+            | ColumnType::Date
+            | ColumnType::Timestamp
+            | ColumnType::Timestamptz
+            | ColumnType::Bytea
     )
 }

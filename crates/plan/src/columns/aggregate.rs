@@ -1,4 +1,4 @@
-//! Calls of functions: the aggregates whose results are the same whatever the order of rows, and a few others.
+//! Calls of functions: the aggregates whose results are the same whatever the order of rows.
 
 use sql::NodeEnum;
 use sql::ast;
@@ -7,6 +7,7 @@ use super::compare;
 use super::expression::{Aggregate, Expr, Kind};
 use super::infer::Reader;
 use super::own;
+use super::scalar;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 
@@ -26,7 +27,7 @@ pub fn call(r: &Reader, f: &ast::FuncCall) -> Found<Expr> {
         "max" => "max",
         "bool_and" | "every" => "bool_and",
         "bool_or" => "bool_or",
-        _ => return scalar(r, name, f),
+        _ => return scalar::call(r, name, f),
     };
     if !r.aggregates.replace(false) {
         return Err(refused(&format!("{name}() in this place")));
@@ -84,30 +85,18 @@ fn added(sum: Kind, ty: Ty) -> Expr {
     Expr { ty, kind: Kind::Cast(Box::new(Expr { ty: Ty::Opaque, kind: sum })) }
 }
 
-fn scalar(r: &Reader, name: &str, f: &ast::FuncCall) -> Found<Expr> {
-    let plain = !f.agg_star && !f.agg_distinct && f.agg_filter.is_none();
-    let (Some(arg), 1, true) = (f.args.first(), f.args.len(), plain) else { return Err(refused(&format!("{name}()"))) };
-    if !matches!(name, "abs" | "length" | "char_length" | "character_length") {
-        return Err(refused(&format!("{name}()")));
-    }
-    let argument = r.expression(arg)?;
-    match (name, argument.ty) {
-        ("abs", ty) if ty.as_numeric().is_some() && !matches!(argument.kind, Kind::Param(..)) => {
-            Ok(Expr { ty, kind: Kind::Call("abs", vec![argument]) }.computed())
-        }
-        ("abs", ty) => Err(refused(&format!("abs() of {}", ty.name()))),
-        // Blanks at the end of a character(n) are none of its.
-        (_, ty) if ty.is_string() => {
-            Ok(Expr { ty: Ty::Opaque, kind: Kind::Call("length", vec![argument]) }.cast(Ty::Int4))
-        }
-        (name, ty) => Err(refused(&format!("{name}() of {}", ty.name()))),
-    }
-}
-
 /// Equal values are identical, or it does not matter which of them stands for all: they may be grouped.
 pub fn is_grouped(e: &Expr) -> Found<()> {
     match e.ty {
-        Ty::Bool | Ty::Int2 | Ty::Int4 | Ty::Int8 | Ty::Numeric { .. } | Ty::Date | Ty::Timestamp | Ty::Uuid => Ok(()),
+        Ty::Bool
+        | Ty::Int2
+        | Ty::Int4
+        | Ty::Int8
+        | Ty::Numeric { .. }
+        | Ty::Date
+        | Ty::Timestamp
+        | Ty::Timestamptz
+        | Ty::Uuid => Ok(()),
         ty if ty.is_string() => compare::is_deterministic(e),
         ty => Err(refused(&format!("a group or DISTINCT of {}", ty.name()))),
     }
@@ -116,7 +105,15 @@ pub fn is_grouped(e: &Expr) -> Found<()> {
 /// Which value is less is the same to both.
 pub fn is_ordered(r: &Reader, e: &Expr) -> Found<()> {
     match e.ty {
-        Ty::Bool | Ty::Int2 | Ty::Int4 | Ty::Int8 | Ty::Numeric { .. } | Ty::Date | Ty::Timestamp | Ty::Uuid => Ok(()),
+        Ty::Bool
+        | Ty::Int2
+        | Ty::Int4
+        | Ty::Int8
+        | Ty::Numeric { .. }
+        | Ty::Date
+        | Ty::Timestamp
+        | Ty::Timestamptz
+        | Ty::Uuid => Ok(()),
         ty if ty.is_string() => compare::is_bytewise(r, &[e]).and_then(|()| compare::is_deterministic(e)),
         ty => Err(refused(&format!("an order of {}", ty.name()))),
     }

@@ -3,6 +3,7 @@
 use super::compare;
 use super::constant;
 use super::expression::{Expr, Kind};
+use super::scalar;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 
@@ -14,6 +15,7 @@ pub fn operator(name: &str, left: Expr, right: Expr) -> Found<Expr> {
         "*" => "*",
         "/" => "/",
         "%" => "%",
+        "||" => return scalar::concatenated(left, right),
         _ => return Err(refused(&format!("operator {name}"))),
     };
     let (left, right) = compare::settled(left, right).map_err(|_| refused(&format!("operator {name} here")))?;

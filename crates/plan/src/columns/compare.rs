@@ -89,9 +89,11 @@ pub fn alike(r: &Reader, left: Expr, right: Expr, ordered: bool) -> Found<(Expr,
         },
         (a, b) if a.is_text() && b.is_text() => strings(r, left, right, ordered),
         (Ty::Bpchar(_), Ty::Bpchar(_)) => strings(r, left, right, ordered),
-        (Ty::Bool, Ty::Bool) | (Ty::Date, Ty::Date) | (Ty::Timestamp, Ty::Timestamp) | (Ty::Uuid, Ty::Uuid) => {
-            Ok((left, right))
-        }
+        (Ty::Bool, Ty::Bool)
+        | (Ty::Date, Ty::Date)
+        | (Ty::Timestamp, Ty::Timestamp)
+        | (Ty::Timestamptz, Ty::Timestamptz)
+        | (Ty::Uuid, Ty::Uuid) => Ok((left, right)),
         _ => refuse(),
     }
 }
@@ -167,16 +169,21 @@ pub fn is_deterministic(e: &Expr) -> Found<()> {
     }
 }
 
-/// Which string is less, their bytes say.
+/// Which string is less, their bytes say. Their collation is that of the columns that they are made of, or else the database's.
 pub fn is_bytewise(r: &Reader, all: &[&Expr]) -> Found<()> {
     let (mut named, mut bytes) = (false, true);
-    for e in all {
-        e.any(&mut |e| {
-            if let Kind::Column(c) = &e.kind {
-                (named, bytes) = (true, bytes && c.bytes);
+    let mut left: Vec<&Expr> = all.to_vec();
+    while let Some(e) = left.pop() {
+        match &e.kind {
+            // What is no string has no collation.
+            _ if !e.ty.is_string() => {}
+            Kind::Column(c) => (named, bytes) = (true, bytes && c.bytes),
+            // Conditions give none.
+            Kind::Case { whens, otherwise } => {
+                left.extend(whens.iter().map(|(_, then)| then).chain([otherwise.as_ref()]));
             }
-            false
-        });
+            _ => left.extend(e.operands()),
+        }
     }
     match bytes && (named || r.cx.snapshot.collation_is_bytes) {
         true => Ok(()),
@@ -239,24 +246,30 @@ fn common((a, b): (u8, u8), (c, d): (u8, u8)) -> (u8, u8) {
     ((a - b).max(c - d).saturating_add(scale), scale)
 }
 
-/// LIKE of a constant pattern. Backslash is PostgreSQL's escape and `_` counts characters: neither is looked into.
+/// LIKE of a constant pattern. Backslash is PostgreSQL's escape, and has to be named to DuckDB; `_` is a character to both.
 pub fn like(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
     let (Kind::Constant(pattern), true) = (&right.kind, right.ty == Ty::Unknown || right.ty.is_text()) else {
         return Err(refused("LIKE with anything but a constant"));
     };
-    if pattern.contains(['\\', '_', '\0']) {
-        return Err(refused("LIKE with \\ or _ in its pattern"));
+    let escapes = pattern.bytes().rev().take_while(|b| *b == b'\\').count();
+    if pattern.contains('\0') || escapes % 2 == 1 {
+        return Err(refused("LIKE with such a pattern"));
     }
     match left.ty {
         ty if ty.is_text() => {}
         // The blanks at the end, which stores do not have, are part of what LIKE looks at.
         Ty::Bpchar(_) => {
-            let prefix = pattern.strip_suffix('%').filter(|p| !p.contains('%') && !p.ends_with(' '));
+            let prefix = pattern.strip_suffix('%').filter(|p| !p.contains(['%', '_', '\\']) && !p.ends_with(' '));
             prefix.ok_or_else(|| refused("LIKE of character(n) by a pattern that is not a beginning"))?;
         }
         ty => return Err(refused(&format!("LIKE of {}", ty.name()))),
     }
     is_deterministic(&left)?;
-    let pattern = Expr { ty: Ty::Text, kind: Kind::Constant(pattern.clone()) };
+    let text = |text: &str| Expr { ty: Ty::Text, kind: Kind::Constant(text.into()) };
+    if pattern.contains('\\') {
+        let name = if word == "LIKE" { "like_escape" } else { "not_like_escape" };
+        return Ok(Expr::condition(Kind::Call(name, vec![left, text(pattern), text("\\")])));
+    }
+    let pattern = text(pattern);
     Ok(Expr::condition(Kind::Infix(word, vec![left, pattern])))
 }

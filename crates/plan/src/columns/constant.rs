@@ -46,6 +46,7 @@ pub fn read(text: &str, ty: Ty) -> Option<(Ty, String)> {
         Ty::Bpchar(_) => Some((ty, text.trim_end_matches(' ').to_string())).filter(|_| !text.contains('\0')),
         Ty::Date => is_date(text).then(as_it_is)?,
         Ty::Timestamp => is_timestamp(text).then(as_it_is)?,
+        Ty::Timestamptz => in_utc(text).map(|text| (ty, text)),
         Ty::Uuid => is_uuid(text).then(as_it_is)?,
         Ty::Bytea | Ty::Opaque | Ty::Own | Ty::Unknown => None,
     }
@@ -100,6 +101,55 @@ fn is_float(text: &str) -> bool {
     short && decimal(number).is_some() && is_digits(exponent)
 }
 
+/// A timestamp with its offset behind it, `+00`, `-03:30` or `Z`, as the timestamp that it is in UTC. Without an offset the session's zone would
+/// count, which is not known here.
+fn in_utc(text: &str) -> Option<String> {
+    if let Some(utc) = ["+00", "+00:00", "Z"].iter().find_map(|zone| text.strip_suffix(zone)) {
+        return (utc.contains(' ') && is_timestamp(utc)).then(|| utc.to_string());
+    }
+    let (local, offset) = text.split_at(text.rfind(['+', '-'])?);
+    let (hours, minutes) = offset[1..].split_once(':').unwrap_or((&offset[1..], "00"));
+    let number =
+        |text: &str, most: i64| text.parse::<i64>().ok().filter(|n| text.len() == 2 && is_digits(text) && *n <= most);
+    let offset_minutes = number(hours, 14)? * 60 + number(minutes, 59)?;
+    let (date, time) = local.split_once(' ').filter(|_| is_timestamp(local))?;
+    let (clock, rest) = time.split_at(5);
+    let minutes = number(&clock[..2], 23)? * 60 + number(&clock[3..], 59)?;
+    let minutes = if offset.starts_with('-') { minutes + offset_minutes } else { minutes - offset_minutes };
+    let date = match minutes.div_euclid(24 * 60) {
+        0 => date.to_string(),
+        days => day_beside(date, days)?,
+    };
+    let minutes = minutes.rem_euclid(24 * 60);
+    Some(format!("{date} {:02}:{:02}{rest}", minutes / 60, minutes % 60))
+}
+
+/// The day before, or behind.
+fn day_beside(date: &str, days: i64) -> Option<String> {
+    let part = |from: usize, to: usize| date.get(from..to)?.parse::<u32>().ok();
+    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+    let (year, month, day) = match (days, month, day) {
+        (-1, 1, 1) => (year.checked_sub(1)?, 12, 31),
+        (-1, _, 1) => (year, month - 1, days_of(year, month - 1)),
+        (-1, ..) => (year, month, day - 1),
+        (_, 12, 31) => (year + 1, 1, 1),
+        _ if day == days_of(year, month) => (year, month + 1, 1),
+        _ => (year, month, day + 1),
+    };
+    let text = format!("{year:04}-{month:02}-{day:02}");
+    is_date(&text).then_some(text)
+}
+
+fn days_of(year: u32, month: u32) -> u32 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
 /// `2026-01-31`: a day of the calendar in the years 1 to 9999.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
@@ -109,15 +159,7 @@ fn is_date(text: &str) -> bool {
     let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else {
         return false;
     };
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return false,
-    };
-    year >= 1 && (1..=days).contains(&day)
+    year >= 1 && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day)
 }
 
 /// A date, or one with `10:20:30` or `10:20:30.123456` behind it.

@@ -264,6 +264,11 @@ impl<'a> Reader<'a> {
                 Ok(Expr { ty, kind: Kind::Constant(text) })
             }
             (from, _) if from.is_integer() && to.is_integer() => Ok(operand.cast(to).computed()),
+            (from, kind)
+                if (from.is_integer() || from == Ty::Bool) && to.is_text() && !matches!(kind, Kind::Param(..)) =>
+            {
+                Ok(operand.cast(to))
+            }
             (from, _) if from.is_integer() && matches!(to, Ty::Numeric { .. }) => {
                 let (digits, scale) = from.as_numeric().ok_or_else(refuse)?;
                 Ok(operand.cast(Ty::Numeric { digits, scale }))

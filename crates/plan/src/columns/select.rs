@@ -7,7 +7,7 @@ use super::expression::{Expr, Kind, Writer};
 use super::from::{self, From};
 use super::infer::Reader;
 use super::types::Ty;
-use super::{ColumnPart, Found, aggregate, compare, refused, scans};
+use super::{ColumnPart, Found, Rows, aggregate, compare, refused, scans};
 use crate::levels::Analysis;
 use crate::rewrite;
 
@@ -27,7 +27,7 @@ pub struct Select {
 }
 
 /// See [`super::read`].
-pub fn read(part: &ast::SelectStmt, tables: &[usize], a: &Analysis) -> Found<ColumnPart> {
+pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) -> Found<ColumnPart> {
     let other = [
         (part.with_clause.is_some(), "WITH"),
         (part.larg.is_some() || part.rarg.is_some(), "UNION and its like"),
@@ -45,7 +45,8 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], a: &Analysis) -> Found<Col
     }
     let mut reader = Reader::new(a.cx);
     let from = from::read(&part.from_clause, tables, a, &mut reader)?;
-    let select = Select::of(&reader, part)?;
+    let mut select = Select::of(&reader, part)?;
+    select.distinct |= rows == Rows::Once && select.is_flat();
     let types = select.targets.iter().map(|(_, e)| match e.ty.printed() {
         Some(ty) => Ok(ty),
         None => Err(format!("a value of {} is not read from columns", e.ty.name())),
@@ -126,6 +127,12 @@ impl Select {
         }
         select.is_whole()?;
         Ok(select)
+    }
+
+    /// Rows as they are, all of them, of which equal ones are the same.
+    fn is_flat(&self) -> bool {
+        let same = |(_, e): &(String, Expr)| aggregate::is_grouped(e).is_ok();
+        !self.groups_rows() && self.order.is_empty() && self.limit.is_none() && self.targets.iter().all(same)
     }
 
     /// What an item of GROUP BY stands for: a column's name is one of FROM before it is one of the output's.
