@@ -93,6 +93,7 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         | AdminFunction::CreateTimePartitions
         | AdminFunction::DropOldTimePartitions
         | AdminFunction::SplitShard
+        | AdminFunction::MergeShards
         | AdminFunction::IsolateTenant
         | AdminFunction::DrainNode
         | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),

@@ -169,6 +169,9 @@ impl Session {
         if call.function == AdminFunction::SplitShard {
             return self.split(call, described, format).await;
         }
+        if call.function == AdminFunction::MergeShards {
+            return self.merge(call, described, format).await;
+        }
         if call.function == AdminFunction::IsolateTenant {
             return self.isolate(call, described, format).await;
         }

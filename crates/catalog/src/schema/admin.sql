@@ -63,6 +63,11 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admi
 COMMENT ON FUNCTION herd.split_shard(regclass, integer, text, text)
     IS 'makes two shards of one of a table, and of those of the tables colocated with it, reads and writes going on (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.merge_shards(table_name regclass, shard integer, other integer) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.merge_shards'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.merge_shards(regclass, integer, integer)
+    IS 'makes one shard of two of a table that are halves of one, or neighbours, and of those of the tables colocated with it, reads and writes going on (through a router)';
+
 CREATE OR REPLACE FUNCTION herd.isolate_tenant(table_name regclass, key text, node text DEFAULT NULL) RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.isolate_tenant'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.isolate_tenant(regclass, text, text)
@@ -97,6 +102,10 @@ COMMENT ON FUNCTION herd.move_shard(regclass, integer, text, boolean) IS 'moves 
 CREATE OR REPLACE FUNCTION herd.split_shard(table_name regclass, shard integer, node text, at text[], background boolean) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.split_shard'); SELECT NULL::bigint $$;
 COMMENT ON FUNCTION herd.split_shard(regclass, integer, text, text[], boolean) IS 'splits a shard, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.merge_shards(table_name regclass, shard integer, other integer, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.merge_shards'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.merge_shards(regclass, integer, integer, boolean) IS 'merges two shards, by a job in the background (through a router)';
 
 CREATE OR REPLACE FUNCTION herd.isolate_tenant(table_name regclass, key text, node text, background boolean) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.isolate_tenant'); SELECT NULL::bigint $$;
