@@ -7,6 +7,7 @@ mod distribute_function;
 mod does_more;
 mod home;
 mod lasting;
+mod repair;
 mod run;
 mod series;
 mod utility;
@@ -158,6 +159,10 @@ impl Session {
         if call.function == AdminFunction::RebalancePlan {
             let formats = |at| bound.map_or(0, |b| b.result_format(at));
             return self.work().show_plan(&call, described, formats).await;
+        }
+        if call.function == AdminFunction::Repair {
+            let formats = |at| bound.map_or(0, |b| b.result_format(at));
+            return self.repair(call, described, formats).await;
         }
         if call.function == AdminFunction::WaitJob {
             let said = self.work().wait_for_job(&call).await?;

@@ -128,6 +128,11 @@ RETURNS TABLE (table_name text, shard integer, from_node text, to_node text, byt
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance_plan'); SELECT NULL::text, NULL::integer, NULL::text, NULL::text, NULL::bigint, NULL::bigint $$;
 COMMENT ON FUNCTION herd.rebalance_plan(text) IS 'what herd.rebalance would move, in its order (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.repair(table_name regclass DEFAULT NULL, trust_node text DEFAULT NULL, dry_run boolean DEFAULT false)
+RETURNS TABLE (node text, object text, problem text, mended boolean, action text)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.repair'); SELECT NULL::text, NULL::text, NULL::text, NULL::boolean, NULL::text $$;
+COMMENT ON FUNCTION herd.repair(regclass, text, boolean) IS 'puts right what was damaged past the routers where there is one right answer, and tells what a person has to decide (through a router)';
+
 CREATE OR REPLACE FUNCTION herd.wait_job(job bigint) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.wait_job'); SELECT NULL::text $$;
 COMMENT ON FUNCTION herd.wait_job(bigint) IS 'waits until a job has ended: what it has answered, or its error (through a router)';

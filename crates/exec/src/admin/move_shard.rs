@@ -23,10 +23,12 @@ mod stream;
 mod switch;
 mod weights;
 
+pub(super) use changes::changed;
 pub use goal::{Goal, next as goal_next};
 pub use isolate::Isolation;
 pub use job::undo_orphans;
 pub use merge::Merging;
+pub(super) use plan::group_of;
 pub use split::Split;
 pub use weights::{Measured, Measures, Next, measured, move_call, plan_columns, units};
 
@@ -39,7 +41,7 @@ use wire::sqlstate;
 
 use self::facts::table;
 use self::job::Job;
-use self::plan::{Move, Piece, group_of};
+use self::plan::{Move, Piece};
 use self::stream::{Counters, Stream};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -239,7 +241,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Whether the client owns all tables of a group, each by its object id.
-    async fn owns_all(&mut self, tables: &[u32]) -> Result<()> {
+    pub(super) async fn owns_all(&mut self, tables: &[u32]) -> Result<()> {
         let oids: Vec<String> = tables.iter().map(u32::to_string).collect();
         let foreign = format!(
             "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) \
@@ -248,7 +250,7 @@ impl<C: Client> Work<'_, C> {
         );
         if let Some(name) = self.ask_home(&foreign).await?.into_iter().flatten().flatten().next() {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, format!("must be owner of table {name}"))
-                .hint("Shards of colocated tables are moved, split and merged together."));
+                .hint("Colocated tables are moved, split, merged and repaired together."));
         }
         Ok(())
     }
