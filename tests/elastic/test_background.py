@@ -44,6 +44,8 @@ def _calls(elastic, kind: str, table: str) -> str:
         "move": f"herd.move_shard('{table}', 3, {node}, background => true)",
         "split": f"herd.split_shard('{table}', 3, background => true)",
         "split away": f"herd.split_shard('{table}', 3, node => '{node}', background => true)",
+        "merge": f"herd.merge_shards('{table}', 3, 0, background => true)",
+        "merge away": f"herd.merge_shards('{table}', 3, 0, background => true)",
         "isolate": f"herd.isolate_tenant('{table}', 7, background => true)",
         "rebalance": "herd.rebalance(background => true)",
     }[kind]
@@ -58,6 +60,8 @@ def _is_done(elastic, kind: str, table: str, before: dict[int, int]) -> None:
             assert after == before | {9: before[3]}
         case "split away":
             assert after == before | {9: before[3] % NODES + 1}
+        case "merge" | "merge away":
+            assert after == {shard: node for shard, node in before.items() if shard != 3} | {0: before[3]}
         case "isolate":
             assert len(after) > len(before)
         case "rebalance":
@@ -65,7 +69,13 @@ def _is_done(elastic, kind: str, table: str, before: dict[int, int]) -> None:
             assert max(counts) - min(counts) <= 1
 
 
-@pytest.mark.parametrize("kind", ["move", "split", "split away", "isolate", "rebalance"])
+def _apart(elastic, kind: str, table: str) -> None:
+    """Two halves that are to be merged are on one node, and on two where one has to come."""
+    if kind == "merge away":
+        elastic.moves(table, 3)
+
+
+@pytest.mark.parametrize("kind", ["move", "split", "split away", "merge", "merge away", "isolate", "rebalance"])
 def test_is_done_without_who_asked(elastic, kind):
     _table(elastic, "b_alone")
     if kind == "rebalance":
@@ -74,6 +84,7 @@ def test_is_done_without_who_asked(elastic, kind):
         for shard, node in elastic.shards("b_alone").items():
             if node != 1:
                 elastic.a.run(f"select herd.move_shard('b_alone', {shard}, 1)")
+    _apart(elastic, kind, "b_alone")
     before = elastic.shards("b_alone")
     with elastic.a.connect() as connection:
         cursor = connection.execute(f"select {_calls(elastic, kind, 'b_alone')}")
@@ -84,6 +95,8 @@ def test_is_done_without_who_asked(elastic, kind):
     _is_whole(elastic, "b_alone")
     if kind.startswith("split"):
         assert said == "9"
+    if kind.startswith("merge"):
+        assert said == "0"
     if kind == "isolate":
         assert "key 7" in said
     with elastic.b.connect() as connection:
@@ -91,17 +104,19 @@ def test_is_done_without_who_asked(elastic, kind):
         assert (state, result, tries) == ("done", said, 1)
         parts = connection.execute("select kind, state from herd.jobs where parent = %s order by id", (job,)).fetchall()
     assert {state for _, state in parts} == {"done"}
-    expected = {"move": ["move"], "split": ["split"], "split away": ["split", "move"]}.get(kind)
+    expected = {"move": ["move"], "split": ["split"], "split away": ["split", "move"], "merge": ["merge"], "merge away": ["move", "merge"]}.get(kind)
     assert expected is None or [kind for kind, _ in parts] == expected
 
 
 @pytest.mark.parametrize("place, kind", [
     *((place, "move") for place in PLACES), *((place, "split away") for place in ("move.rows", "move.locked", "two_phase.prepared", "two_phase.decided")),
+    *((place, "merge") for place in ("move.prepared", "move.copied", "move.locked", "two_phase.prepared", "two_phase.decided")), *((place, "merge away") for place in ("move.rows", "two_phase.decided")),
     ("move.copied", "isolate"), ("two_phase.decided", "isolate"),
 ])
 def test_another_router_goes_on(elastic, place, kind):
     """The one that works on it dies at the place; nobody asks for anything again."""
     _table(elastic, "b_dies")
+    _apart(elastic, kind, "b_dies")
     before = elastic.shards("b_dies")
     call = _calls(elastic, kind, "b_dies")
     # Who is asked begins with it.

@@ -1,4 +1,4 @@
-"""Moves and splits that are cancelled, overtaken by a change of the table, or whose router is killed: the herd is right, and nothing is left of them."""
+"""Moves, splits and merges that are cancelled, overtaken by a change of the table, or whose router is killed: the herd is right, and nothing is left of them."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from harness import router
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
 
 ROWS = 900
-# In the order in which a move, or a split, comes by; the last ones are those of any commit over several nodes.
+# In the order in which a move, a split or a merge comes by; the last ones are those of any commit over several nodes.
 PLACES = [
     "move.prepared", "move.rows", "move.copied", "move.followed", "move.locked", "two_phase.announced", "two_phase.prepared", "two_phase.decided",
 ]
@@ -29,15 +29,27 @@ def _to(elastic, table: str, shard: int) -> int:
 
 
 def _call(elastic, kind: str, table: str, shard: int) -> str:
-    return f"select herd.move_shard('{table}', {shard}, {_to(elastic, table, shard)})" if kind == "move" else f"select herd.split_shard('{table}', {shard})"
+    match kind:
+        case "move":
+            return f"select herd.move_shard('{table}', {shard}, {_to(elastic, table, shard)})"
+        case "split":
+            return f"select herd.split_shard('{table}', {shard})"
+        case "merge":
+            # Of six: the other half, or another pair where these are one already.
+            other = (shard + 3) % 6
+            one, second = (other, shard) if {other, shard} <= set(elastic.shards(table)) else (2, 5)
+            return f"select herd.merge_shards('{table}', {one}, {second})"
+    raise ValueError(kind)
 
 
 @pytest.mark.parametrize(
-    "place, kind", [*((place, "move") for place in PLACES), ("move.rows", "split"), ("move.locked", "split"), ("two_phase.decided", "split")])
+    "place, kind", [*((place, "move") for place in PLACES), ("move.rows", "split"), ("move.locked", "split"), ("two_phase.decided", "split"), *((place, "merge") for place in PLACES)])
 def test_a_router_that_dies(elastic, place, kind):
     _table(elastic, "i_dies")
     before = elastic.shards("i_dies")
-    after = before | ({3: _to(elastic, "i_dies", 3)} if kind == "move" else {9: before[3]})
+    after = {
+        "move": before | {3: _to(elastic, "i_dies", 3)}, "split": before | {9: before[3]}, "merge": {shard: node for shard, node in before.items() if shard != 3},
+    }[kind]
     dying = elastic.router(f"{place}:abort")
     with pytest.raises(psycopg.OperationalError):
         dying.server.run(_call(elastic, kind, "i_dies", 3))
@@ -58,7 +70,7 @@ def test_a_router_that_dies(elastic, place, kind):
 
 @pytest.fixture
 def waiting(elastic, tmp_path, request):
-    """A router whose move (or split) waits when the rows are there; its error, once it has gone on."""
+    """A router whose move (split, merge) waits when the rows are there; its error, once it has gone on."""
     _table(elastic, "i_waits")
     tmp_path.chmod(0o777)
     flag = tmp_path / "flag"
@@ -99,6 +111,8 @@ def waiting(elastic, tmp_path, request):
         )),
         ("split", "alter table i_waits add column w int default 5"),
         ("split", "drop table i_waits"),
+        ("merge", "create index on i_waits (v)"),
+        ("merge", "drop table i_waits"),
     ],
     indirect=["waiting"],
 )
@@ -141,12 +155,12 @@ def test_a_shard_that_moves_is_not_clustered(elastic, waiting):
     elastic.is_tidy()
 
 
-@pytest.mark.parametrize("waiting", ["move", "split"], indirect=True)
+@pytest.mark.parametrize("waiting", ["move", "split", "merge"], indirect=True)
 def test_writes_and_truncate_in_between_come_along(elastic, waiting):
     with elastic.b.connect() as connection:
         connection.execute("truncate i_waits")
         connection.execute("insert into i_waits select g, -g from generate_series(1, 3000) g")
-        # Some of them stay in their shard, and come to its other half.
+        # Some of them stay in their shard, and come to its other half; or leave it for the one that it is merged with.
         connection.execute("update i_waits set id = id + 5000 where id % 7 = 0")
         connection.execute("delete from i_waits where id % 3 = 0")
         assert waiting() is None

@@ -79,6 +79,26 @@ def test_all_that_belongs_to_it_comes_along(elastic):
         assert jobs == [("done", "done", True, None, True)] * 2
 
 
+def test_rights_follow_where_home_has_no_shard(elastic):
+    elastic.a.run(
+        "drop table if exists m_away", "drop role if exists m_follows", "create role m_follows", "create table m_away (id int primary key)",
+        "select create_distributed_table('m_away', 'id', shard_count => 2, colocate_with => 'none')", "select herd.move_shard('m_away', 0, 'node3')",
+    )
+    assert set(elastic.shards("m_away").values()) == {2, 3}
+    with elastic.b.connect() as connection:
+        verify = "select object, problem from herd.verify where object like '%m_away%'"
+        assert connection.execute(verify).fetchall() == []
+        # Past the routers.
+        elastic.on_node(1, "grant select on m_away to m_follows")
+        may = "select has_table_privilege('m_follows', c.oid, 'SELECT') from pg_class c where c.relkind in ('r', 'p') and c.oid in (select relid from pg_partition_tree('m_away'))"
+        deadline = time.monotonic() + 30
+        while not all(row == (True,) for n in (2, 3) for row in elastic.on_node(n, may)) or connection.execute(verify).fetchall():
+            assert time.monotonic() < deadline, connection.execute(verify).fetchall()
+            time.sleep(0.2)
+        connection.execute("drop table m_away")
+        connection.execute("drop role m_follows")
+
+
 _ROWS = 4000
 
 

@@ -23,6 +23,7 @@
 mod bounds;
 mod colocate;
 mod foreign;
+mod merge;
 mod node;
 pub mod objects;
 mod partitioned;
@@ -33,11 +34,12 @@ mod table;
 mod undistribute;
 
 pub use bounds::{ShardBound, read_bounds, shard_bound_sql};
+pub use merge::merge_bounds;
 pub use node::{ADMIN_FUNCTIONS, plan_add_node, plan_remove_node};
 pub use partitioned::{PARTITIONS, attach_as_owner, create_as_owner, detach};
 pub use reference::plan_reference;
 pub use rename::{plan_drop, plan_rename, plan_rename_schema};
-pub use split::{Halves, Room, room_in, split_bounds};
+pub use split::{NewShard, Room, room_in, split_bounds};
 pub use table::{new_prefix_sql, plan_distribution};
 pub use undistribute::plan_undistribute;
 

@@ -68,7 +68,7 @@ pub struct Snapshot {
     pub bound_texts: HashMap<i32, Arc<HashMap<i32, String>>>,
     /// Groups made with `colocate_with => 'none'`, which tables join only by naming one of their tables.
     pub private_groups: HashSet<i32>,
-    /// How often shards of each group were moved or split: a snapshot of a node from before sees none of their rows.
+    /// How often shards of each group were moved, split or merged: a snapshot of a node from before sees none of their rows.
     pub moves: HashMap<i32, i64>,
     /// pg_catalog's functions by name; the same table is shared by all snapshots of a server. See [`Snapshot::functions`].
     pub builtin_functions: Arc<HashMap<String, Vec<Function>>>,

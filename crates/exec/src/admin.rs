@@ -15,6 +15,7 @@ mod kind;
 mod move_rows;
 pub mod move_shard;
 mod partitions;
+pub mod repair;
 mod restore_point;
 mod time_partitions;
 mod views;
@@ -84,8 +85,10 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
     if call.background {
         return vec![Field::new(&call.column, type_oid::INT8, 8)];
     }
-    if call.function == AdminFunction::RebalancePlan {
-        return move_shard::plan_columns();
+    match call.function {
+        AdminFunction::RebalancePlan => return move_shard::plan_columns(),
+        AdminFunction::Repair => return repair::columns(),
+        _ => {}
     }
     vec![match call.function {
         AdminFunction::AddNode
@@ -93,6 +96,7 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
         | AdminFunction::CreateTimePartitions
         | AdminFunction::DropOldTimePartitions
         | AdminFunction::SplitShard
+        | AdminFunction::MergeShards
         | AdminFunction::IsolateTenant
         | AdminFunction::DrainNode
         | AdminFunction::Rebalance => Field::new(&call.column, type_oid::INT4, 4),

@@ -36,7 +36,7 @@ mod write;
 pub use admin::automatic::Automatic;
 pub use admin::background::{Outcome, Task};
 pub use admin::function::ToDistribute;
-pub use admin::move_shard::{Isolation, Next, Split, undo_orphans};
+pub use admin::move_shard::{Isolation, Merging, Next, Split, undo_orphans};
 pub use admin::{columns as admin_columns, with_parameters as admin_with_parameters};
 pub use binary_text::text_of;
 pub use budget::{Allowance, Budget, Purpose, Taken};

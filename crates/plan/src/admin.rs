@@ -55,10 +55,12 @@ pub enum AdminFunction {
     DropOldTimePartitions,
     MoveShard,
     SplitShard,
+    MergeShards,
     IsolateTenant,
     DrainNode,
     Rebalance,
     RebalancePlan,
+    Repair,
     WaitJob,
     ExportSnapshot,
     RestorePoint,
@@ -174,10 +176,12 @@ impl AdminFunction {
             "cluster" if herds => AdminFunction::Cluster,
             "move_shard" if herds => AdminFunction::MoveShard,
             "split_shard" if herds => AdminFunction::SplitShard,
+            "merge_shards" if herds => AdminFunction::MergeShards,
             "isolate_tenant" if herds => AdminFunction::IsolateTenant,
             "drain_node" if herds => AdminFunction::DrainNode,
             "rebalance" if herds => AdminFunction::Rebalance,
             "rebalance_plan" if herds => AdminFunction::RebalancePlan,
+            "repair" if herds => AdminFunction::Repair,
             "wait_job" if herds => AdminFunction::WaitJob,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
             "restore_point" if herds => AdminFunction::RestorePoint,
@@ -437,6 +441,21 @@ impl AdminCall {
             )),
         };
         Ok((list(&v[1])?, list(&v[2])?))
+    }
+
+    /// What `herd.repair` looks at (none: all tables), the node whose copies of reference tables are right, and whether it only looks.
+    pub fn repair(&self) -> Result<(Option<String>, Option<String>, bool)> {
+        let v = self.named(&["table_name|table|relation", "trust_node", "dry_run"])?;
+        let text = |at: usize, what| v[at].as_ref().map(|_| self.text(&v[at], what)).transpose();
+        let dry_run = match text(2, "whether it only looks")?.map(|t| t.to_ascii_lowercase()).as_deref() {
+            None | Some("false" | "f" | "off" | "no" | "0") => false,
+            Some("true" | "t" | "on" | "yes" | "1") => true,
+            Some(other) => {
+                let message = format!("dry_run of {}() is true or false, not \"{other}\"", self.name);
+                return Err(wrong(sqlstate::INVALID_PARAMETER_VALUE, message));
+            }
+        };
+        Ok((text(0, "a table's name")?, text(1, "a node's id or name")?, dry_run))
     }
 
     /// What a restore point is to be called.

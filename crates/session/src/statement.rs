@@ -7,6 +7,7 @@ mod distribute_function;
 mod does_more;
 mod home;
 mod lasting;
+mod repair;
 mod run;
 mod series;
 mod utility;
@@ -159,6 +160,10 @@ impl Session {
             let formats = |at| bound.map_or(0, |b| b.result_format(at));
             return self.work().show_plan(&call, described, formats).await;
         }
+        if call.function == AdminFunction::Repair {
+            let formats = |at| bound.map_or(0, |b| b.result_format(at));
+            return self.repair(call, described, formats).await;
+        }
         if call.function == AdminFunction::WaitJob {
             let said = self.work().wait_for_job(&call).await?;
             return Ok(self.work().answer_text(&call, described, &said));
@@ -168,6 +173,9 @@ impl Session {
         }
         if call.function == AdminFunction::SplitShard {
             return self.split(call, described, format).await;
+        }
+        if call.function == AdminFunction::MergeShards {
+            return self.merge(call, described, format).await;
         }
         if call.function == AdminFunction::IsolateTenant {
             return self.isolate(call, described, format).await;

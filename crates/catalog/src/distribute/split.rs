@@ -8,14 +8,13 @@ use super::bounds::{hash_bound_sql, shard_bound_sql};
 use crate::bound_text::{BoundText, Edge};
 use crate::{Colocation, Refusal, RefusalKind, Shard, Snapshot};
 
-/// The two shards that one becomes. The first keeps its number.
+/// A shard that there will be instead of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Halves {
-    /// Bounds: `FOR VALUES …`.
-    pub first: String,
-    pub second: String,
-    /// The second one's number: of hash its remainder, which no other shard of whatever modulus has, as they would hold the same rows.
+pub struct NewShard {
+    /// Of hash its remainder, which no other shard of whatever modulus has, as they would hold the same rows.
     pub number: i32,
+    /// `FOR VALUES …`
+    pub bound: String,
 }
 
 /// Between which values of the first key column a range shard can be cut, as literals; `None`: no limit.
@@ -33,17 +32,24 @@ fn invalid(message: String, hint: &str) -> Refusal {
     Refusal::new(RefusalKind::InvalidParameter, message, hint)
 }
 
-/// The bounds of a shard's halves. `at`: of a range shard the one value of the first key column that the second half begins with, of a
+/// A shard's halves, of which the first keeps its number. `at`: of a range shard the one value of the first key column that the second half begins with, of a
 /// list shard the values that leave for it; of a hash shard none.
-pub fn split_bounds(snapshot: &Snapshot, group: &Colocation, shard: &Shard, at: &[String]) -> Result<Halves, Refusal> {
+pub fn split_bounds(
+    snapshot: &Snapshot,
+    group: &Colocation,
+    shard: &Shard,
+    at: &[String],
+) -> Result<[NewShard; 2], Refusal> {
     if group.shards.len() >= SHARDS_MAX as usize {
         let message = format!("a table has {SHARDS_MAX} shards at most");
         return Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, ""));
     }
     let bound = BoundText::parse(&shard_bound_sql(snapshot, group, shard))?;
     let next = group.shards.iter().map(|s| s.number).max().unwrap_or(0) + 1;
-    let halves =
-        |first: BoundText, second: BoundText| Halves { first: first.clause(), second: second.clause(), number: next };
+    let of = |first: String, second: String, number| {
+        [NewShard { number: shard.number, bound: first }, NewShard { number, bound: second }]
+    };
+    let halves = |first: BoundText, second: BoundText| of(first.clause(), second.clause(), next);
     match bound {
         BoundText::Hash { .. } if !at.is_empty() => {
             Err(invalid("a hash shard is split by its modulus, not at a value".into(), "Leave the value out."))
@@ -56,7 +62,7 @@ pub fn split_bounds(snapshot: &Snapshot, group: &Colocation, shard: &Shard, at: 
                 return Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, ""));
             };
             let (first, second) = (hash_bound_sql(doubled, remainder), hash_bound_sql(doubled, remainder + modulus));
-            Ok(Halves { first, second, number })
+            Ok(of(first, second, number))
         }
         BoundText::Range { from, to } => {
             let [at] = at else {
@@ -129,7 +135,7 @@ mod tests {
         (snapshot, Colocation { id: 1, strategy: PartitionStrategy::Hash, key_types: vec![23], shards })
     }
 
-    fn halves(bounds: &[&str], shard: usize, at: &[&str]) -> Result<Halves, Refusal> {
+    fn halves(bounds: &[&str], shard: usize, at: &[&str]) -> Result<[NewShard; 2], Refusal> {
         let (snapshot, group) = group(bounds);
         let at: Vec<String> = at.iter().map(|v| v.to_string()).collect();
         split_bounds(&snapshot, &group, &group.shards[shard], &at)
@@ -138,16 +144,16 @@ mod tests {
     #[test]
     fn a_bound_becomes_two() {
         let hash = ["WITH (MODULUS 2, REMAINDER 0)", "WITH (MODULUS 2, REMAINDER 1)"];
-        let made = halves(&hash, 1, &[]).unwrap();
-        assert_eq!(made.first, "FOR VALUES WITH (MODULUS 4, REMAINDER 1)");
-        assert_eq!((&made.second[..], made.number), ("FOR VALUES WITH (MODULUS 4, REMAINDER 3)", 3));
-        let made = halves(&["FROM (MINVALUE) TO (5)", "FROM (5) TO (MAXVALUE)"], 1, &["9"]).unwrap();
-        assert_eq!((&made.first[..], made.number), ("FOR VALUES FROM ('5') TO ('9')", 2));
-        assert_eq!(made.second, "FOR VALUES FROM ('9') TO (MAXVALUE)");
-        let made = halves(&["FROM (1, 2) TO (3, 4)"], 0, &["3"]).unwrap();
-        assert_eq!(made.first, "FOR VALUES FROM ('1', '2') TO ('3', MINVALUE)");
-        let made = halves(&["IN ('a', 'b', NULL)"], 0, &["b"]).unwrap();
-        assert_eq!((&made.first[..], &made.second[..]), ("FOR VALUES IN ('a', NULL)", "FOR VALUES IN ('b')"));
+        let [first, second] = halves(&hash, 1, &[]).unwrap();
+        assert_eq!((first.number, &*first.bound), (1, "FOR VALUES WITH (MODULUS 4, REMAINDER 1)"));
+        assert_eq!((second.number, &*second.bound), (3, "FOR VALUES WITH (MODULUS 4, REMAINDER 3)"));
+        let [first, second] = halves(&["FROM (MINVALUE) TO (5)", "FROM (5) TO (MAXVALUE)"], 1, &["9"]).unwrap();
+        assert_eq!((first.number, &*first.bound), (1, "FOR VALUES FROM ('5') TO ('9')"));
+        assert_eq!((second.number, &*second.bound), (2, "FOR VALUES FROM ('9') TO (MAXVALUE)"));
+        let [first, _] = halves(&["FROM (1, 2) TO (3, 4)"], 0, &["3"]).unwrap();
+        assert_eq!(first.bound, "FOR VALUES FROM ('1', '2') TO ('3', MINVALUE)");
+        let [first, second] = halves(&["IN ('a', 'b', NULL)"], 0, &["b"]).unwrap();
+        assert_eq!((&*first.bound, &*second.bound), ("FOR VALUES IN ('a', NULL)", "FOR VALUES IN ('b')"));
     }
 
     #[test]

@@ -63,6 +63,11 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admi
 COMMENT ON FUNCTION herd.split_shard(regclass, integer, text, text)
     IS 'makes two shards of one of a table, and of those of the tables colocated with it, reads and writes going on (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.merge_shards(table_name regclass, shard integer, other integer) RETURNS integer
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.merge_shards'); SELECT NULL::integer $$;
+COMMENT ON FUNCTION herd.merge_shards(regclass, integer, integer)
+    IS 'makes one shard of two of a table that are halves of one, or neighbours, and of those of the tables colocated with it, reads and writes going on (through a router)';
+
 CREATE OR REPLACE FUNCTION herd.isolate_tenant(table_name regclass, key text, node text DEFAULT NULL) RETURNS integer
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.isolate_tenant'); SELECT NULL::integer $$;
 COMMENT ON FUNCTION herd.isolate_tenant(regclass, text, text)
@@ -98,6 +103,10 @@ CREATE OR REPLACE FUNCTION herd.split_shard(table_name regclass, shard integer, 
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.split_shard'); SELECT NULL::bigint $$;
 COMMENT ON FUNCTION herd.split_shard(regclass, integer, text, text[], boolean) IS 'splits a shard, by a job in the background (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.merge_shards(table_name regclass, shard integer, other integer, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.merge_shards'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.merge_shards(regclass, integer, integer, boolean) IS 'merges two shards, by a job in the background (through a router)';
+
 CREATE OR REPLACE FUNCTION herd.isolate_tenant(table_name regclass, key text, node text, background boolean) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.isolate_tenant'); SELECT NULL::bigint $$;
 COMMENT ON FUNCTION herd.isolate_tenant(regclass, text, text, boolean) IS 'splits the shard of a key until it holds that key alone, by a job in the background (through a router)';
@@ -118,6 +127,11 @@ CREATE OR REPLACE FUNCTION herd.rebalance_plan(by text DEFAULT 'shards')
 RETURNS TABLE (table_name text, shard integer, from_node text, to_node text, bytes bigint, rows bigint)
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.rebalance_plan'); SELECT NULL::text, NULL::integer, NULL::text, NULL::text, NULL::bigint, NULL::bigint $$;
 COMMENT ON FUNCTION herd.rebalance_plan(text) IS 'what herd.rebalance would move, in its order (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.repair(table_name regclass DEFAULT NULL, trust_node text DEFAULT NULL, dry_run boolean DEFAULT false)
+RETURNS TABLE (node text, object text, problem text, mended boolean, action text)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.repair'); SELECT NULL::text, NULL::text, NULL::text, NULL::boolean, NULL::text $$;
+COMMENT ON FUNCTION herd.repair(regclass, text, boolean) IS 'puts right what was damaged past the routers where there is one right answer, and tells what a person has to decide (through a router)';
 
 CREATE OR REPLACE FUNCTION herd.wait_job(job bigint) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.wait_job'); SELECT NULL::text $$;

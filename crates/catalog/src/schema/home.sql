@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS herd.colocation (
     private     boolean NOT NULL DEFAULT false
 );
 
--- How often shards of the group were moved or split: their rows are not those that older snapshots see.
+-- How often shards of the group were moved, split or merged: their rows are not those that older snapshots see.
 DO $herd$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'herd.colocation'::regclass AND attname = 'moves') THEN
         ALTER TABLE herd.colocation ADD COLUMN moves bigint NOT NULL DEFAULT 0;
@@ -334,6 +334,16 @@ SELECT c.oid::regclass
  WHERE r.key IS NULL AND p.partstrat <> left(g.strategy, 1)::"char" OR g.key_types IS DISTINCT FROM ARRAY(
        SELECT a.atttypid FROM unnest(coalesce(r.key, p.partattrs::int2[])) WITH ORDINALITY k (attnum, place)
          LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum AND k.attnum > 0 ORDER BY k.place)
+$$;
+
+CREATE OR REPLACE FUNCTION herd.distributed() RETURNS SETOF regclass
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$
+SELECT s.parent FROM herd.shard_tables s
+ UNION
+SELECT c.oid::regclass
+  FROM herd.relation r JOIN pg_namespace n ON n.nspname = r.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
+ WHERE r.kind = 'd' AND r.key IS NULL AND c.relkind = 'p' AND NOT EXISTS (SELECT FROM herd.replaced() p WHERE p = c.oid::regclass)
 $$;
 
 -- Takes tables out of the catalog that are not there any more. Groups that have lost their last one go when kinds change next.

@@ -1,6 +1,6 @@
--- Steps of moving a shard, or of splitting one, that one node does by itself. The router's own role runs the first ones, on tables that belong to it as
--- long as nobody else may see them; the last two are part of the transaction that makes the change. herd.move_shard() and
--- herd.split_shard() call them.
+-- Steps of moving a shard, of splitting one, or of merging two, that one node does by itself. The router's own role runs the first ones, on tables that belong to it as
+-- long as nobody else may see them; the last two are part of the transaction that makes the change. herd.move_shard(),
+-- herd.split_shard() and herd.merge_shards() call them.
 
 -- What the copy of a shard has to be like. `mark` changes with whatever its copy would have to change with.
 CREATE OR REPLACE FUNCTION herd.move_facts(parent regclass, part regclass) RETURNS jsonb
@@ -63,14 +63,14 @@ BEGIN
                       AND NOT a.attisdropped AND (a.attgenerated <> '' OR t.oid >= 16384 AND t.typtype <> 'e'))
         OR EXISTS (SELECT FROM pg_class c WHERE c.oid = fresh::regclass AND (c.relhastriggers OR c.relhasrules))
         OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = parent AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))) THEN
-        RAISE EXCEPTION 'moving or splitting shards of table "%" is not supported: its owner "%" is no superuser, and it has CHECKs, generated columns, types or index expressions of his', parent, who
+        RAISE EXCEPTION 'moving, splitting or merging shards of table "%" is not supported: its owner "%" is no superuser, and it has CHECKs, generated columns, types or index expressions of his', parent, who
             USING ERRCODE = 'feature_not_supported', HINT = 'Drop them for as long as it lasts, or give the table to a superuser.';
     END IF;
     -- A column that rows are not given would get its default, as who fills it.
     IF (SELECT jsonb_agg(a.attname ORDER BY a.attname) FROM pg_attribute a
          WHERE a.attrelid = fresh::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')
        IS DISTINCT FROM (SELECT jsonb_agg(c.name ORDER BY c.name::name) FROM jsonb_array_elements_text(facts -> 'columns') AS c (name)) THEN
-        RAISE EXCEPTION 'table "%" was changed while one of its shards was moved', parent USING ERRCODE = 'object_in_use', HINT = 'Move the shard again.';
+        RAISE EXCEPTION 'table "%" was changed while one of its shards was moved, split or merged', parent USING ERRCODE = 'object_in_use', HINT = 'Do it again.';
     END IF;
     IF facts ->> 'about' IS NOT NULL THEN
         EXECUTE format('COMMENT ON TABLE %s IS %L', fresh, facts ->> 'about');
@@ -151,7 +151,8 @@ $body$;
 COMMENT ON FUNCTION herd.split_at(regclass, regclass, text, text, text, boolean) IS 'where a range shard is cut in two';
 
 -- Of the tables that the rows of a shard's halves are to be in, which herd.move_make() has made, the partitions of one that is split as
--- theirs is: what is written to that comes to its half, whatever the halves are, and so does a row whose key changes.
+-- theirs is: what is written to that comes to its half, whatever the halves are, and so does a row whose key changes. Of two that are merged
+-- there is one, which takes no row of any other.
 CREATE OR REPLACE FUNCTION herd.split_make(parent regclass, called text, halves text[], bounds text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $body$ BEGIN
@@ -173,7 +174,7 @@ DECLARE
     item record;
     head text;
     name text;
-    -- Of a half.
+    -- Of a half, or of one that two become.
     made_for regclass := (SELECT h.inhparent FROM pg_inherits h WHERE h.inhrelid = fresh::regclass);
     bound text := facts ->> 'check';
     hashed text := 'satisfies_hash_partition(%L::oid,';

@@ -322,12 +322,18 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT NULL::regclass WHERE false $$;
 COMMENT ON FUNCTION herd.replaced() IS 'tables that are no longer the distributed ones whose names they have';
 
+-- The distributed tables of which this node has shards; home, whose rights count everywhere, knows the others, too.
+CREATE OR REPLACE FUNCTION herd.distributed() RETURNS SETOF regclass
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT DISTINCT s.parent FROM herd.shard_tables s $$;
+COMMENT ON FUNCTION herd.distributed() IS 'the distributed tables that have rights to compare on this node';
+
 -- What is not as it should be on this node; and, with an empty problem, the rights of each distributed table, for a router to
 -- compare over nodes.
 CREATE OR REPLACE FUNCTION herd.verify() RETURNS TABLE (object text, problem text, rights jsonb)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $body$
-SELECT DISTINCT s.parent::text, '', herd.rights(s.parent) FROM herd.shard_tables s
+SELECT d::text, '', herd.rights(d) FROM herd.distributed() d
 UNION ALL
 -- Before PostgreSQL 16 a member may SET ROLE, and inherits if his role does.
 SELECT 'memberships of role ' || r.rolname, '', (

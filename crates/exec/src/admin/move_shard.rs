@@ -1,8 +1,9 @@
 //! `herd.move_shard(table, shard, node)`: a shard, and those of the tables colocated with it, on another node, reads and writes going on; and
-//! `herd.split_shard(table, shard)`, the same on its own node, where a table of two partitions takes the rows. Which splits make a
+//! `herd.split_shard(table, shard)`, the same on its own node, where a table of two partitions takes the rows; and
+//! `herd.merge_shards(table, shard, other)`, where two shards leave and a table of one partition takes their rows. Which splits make a
 //! shard of one key is `isolate.rs`'s.
 //!
-//! 1. `plan.rs`, and here: what is moved, and into what it is split (`split.rs`); what can't be is refused before anything is done
+//! 1. `plan.rs`, and here: what is moved, and into what it is split (`split.rs`), or merged (`merge.rs`); what can't be is refused before anything is done
 //! 2. `job.rs`: the job is entered; what follows can be undone by whichever router looks
 //! 3. `stream.rs`: a publication, a slot, tables beside the shards of the other node, rows, indexes, changes (`changes.rs`)
 //! 4. `switch.rs`: all locks, the last changes, and the change of the catalog, in one transaction over all nodes
@@ -15,15 +16,19 @@ mod facts;
 mod goal;
 mod isolate;
 mod job;
+mod merge;
 mod plan;
 mod split;
 mod stream;
 mod switch;
 mod weights;
 
+pub(super) use changes::changed;
 pub use goal::{Goal, next as goal_next};
 pub use isolate::Isolation;
 pub use job::undo_orphans;
+pub use merge::Merging;
+pub(super) use plan::group_of;
 pub use split::Split;
 pub use weights::{Measured, Measures, Next, measured, move_call, plan_columns, units};
 
@@ -36,7 +41,7 @@ use wire::sqlstate;
 
 use self::facts::table;
 use self::job::Job;
-use self::plan::{Move, Piece, group_of};
+use self::plan::{Move, Piece};
 use self::stream::{Counters, Stream};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -73,7 +78,7 @@ impl<C: Client> Work<'_, C> {
                 format!("shard {number} of table \"{table}\" is on node \"{node}\" already"),
             ));
         }
-        let of = self.plan_move(shard.group, number, shard.node, to).await?;
+        let of = self.plan_move(shard.group, vec![number], shard.node, to).await?;
         self.run_job(of).await
     }
 
@@ -141,6 +146,9 @@ impl<C: Client> Work<'_, C> {
                 self.shard_of(call, number, search_path)?;
                 node.map(|node| self.node_called(&node)).transpose()?;
             }
+            AdminFunction::MergeShards => {
+                self.to_be_merged(call, search_path)?;
+            }
             AdminFunction::IsolateTenant => {
                 call.key()?;
                 call.key_node()?.map(|node| self.node_called(&node)).transpose()?;
@@ -187,12 +195,12 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// What is to be moved where, with what the shards' node says of them.
-    async fn plan_move(&mut self, group: i32, shard: i32, from: NodeId, to: NodeId) -> Result<Move> {
+    async fn plan_move(&mut self, group: i32, shards: Vec<i32>, from: NodeId, to: NodeId) -> Result<Move> {
         let snapshot = self.epoch.snapshot.clone();
         let tag = format!("{:016x}", rand::random::<u64>());
         let (members, wholes) = self.in_order(group_of(&snapshot, group)).await?;
         let mut of =
-            Move { group, shard, from, to, halves: None, tables: vec![], wholes, tag, snapshot: snapshot.clone() };
+            Move { group, shards, from, to, into: None, tables: vec![], wholes, tag, snapshot: snapshot.clone() };
         let mut source = self.herd.admin(&snapshot, from).await?;
         for (at, relation) in members.into_iter().enumerate() {
             of.tables.push(table(&mut source, relation, &of, at).await?);
@@ -233,7 +241,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Whether the client owns all tables of a group, each by its object id.
-    async fn owns_all(&mut self, tables: &[u32]) -> Result<()> {
+    pub(super) async fn owns_all(&mut self, tables: &[u32]) -> Result<()> {
         let oids: Vec<String> = tables.iter().map(u32::to_string).collect();
         let foreign = format!(
             "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) \
@@ -242,7 +250,7 @@ impl<C: Client> Work<'_, C> {
         );
         if let Some(name) = self.ask_home(&foreign).await?.into_iter().flatten().flatten().next() {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, format!("must be owner of table {name}"))
-                .hint("Shards of colocated tables are moved and split together."));
+                .hint("Colocated tables are moved, split, merged and repaired together."));
         }
         Ok(())
     }
@@ -256,28 +264,28 @@ impl<C: Client> Work<'_, C> {
         let node = |id: NodeId| of.snapshot.node(id).map_or("", |n| &n.name);
         if level != "logical" {
             let message = format!(
-                "moving or splitting a shard needs wal_level = logical on its node \"{}\", which has {level}",
+                "moving, splitting or merging shards needs wal_level = logical on its node \"{}\", which has {level}",
                 node(of.from)
             );
             return Err(ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
                 .hint("ALTER SYSTEM SET wal_level = logical there, and restart that server."));
         }
         let mut bytes = 0;
-        for t in &of.tables {
-            if t.unlogged {
+        for (t, part) in of.parts() {
+            if part.unlogged {
                 return Err(unsupported(&t.relation, "is unlogged, and nothing tells of its changes")
                     .hint("ALTER TABLE … SET LOGGED, or undistribute_table() and create_distributed_table()."));
             }
-            if t.published {
+            if part.published {
                 return Err(
                     unsupported(&t.relation, "has a shard that is published by itself").hint("Publish the table.")
                 );
             }
-            if t.key.is_empty() {
+            if part.key.is_empty() {
                 return Err(unsupported(&t.relation, "has no primary key, nor another replica identity by an index")
                     .hint("Add a primary key, or ALTER TABLE … REPLICA IDENTITY USING INDEX."));
             }
-            bytes += t.bytes;
+            bytes += part.bytes;
         }
         Ok(bytes)
     }
@@ -289,14 +297,14 @@ fn met_a_change(e: ExecError) -> ExecError {
 }
 
 fn unsupported(table: &Relation, why: &str) -> ExecError {
-    let message = format!("moving or splitting shards of table \"{}\" is not supported: it {why}", table.name);
+    let message = format!("moving, splitting or merging shards of table \"{}\" is not supported: it {why}", table.name);
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
 }
 
 /// What the copies need before there are rows: the publication first, as a slot passes over what was written before there was one.
 async fn prepare(herd: &crate::router::herd::Herd, of: &Move) -> Result<()> {
     let mut source = herd.admin(&of.snapshot, of.from).await?;
-    let parts: Vec<String> = of.tables.iter().map(|t| format!("ONLY {}", t.part_name(of.shard))).collect();
+    let parts: Vec<String> = of.parts().iter().map(|(_, part)| format!("ONLY {}", part.name)).collect();
     // A table that is partitioned by time may have no partitions yet.
     let of_tables = if parts.is_empty() { String::new() } else { format!(" FOR TABLE {}", parts.join(", ")) };
     source.simple(&format!("CREATE PUBLICATION {}{of_tables}", of.publication())).await?;
@@ -306,7 +314,7 @@ async fn prepare(herd: &crate::router::herd::Herd, of: &Move) -> Result<()> {
         for piece in &pieces {
             copy.simple(&t.call("herd.move_make", piece, "")).await?;
         }
-        if of.halves.is_some() {
+        if of.into.is_some() {
             let list = |of: &dyn Fn(&Piece) -> String| {
                 pieces.iter().map(|piece| quote_literal(&of(piece))).collect::<Vec<_>>().join(", ")
             };

@@ -15,8 +15,8 @@ use pool::{Conn, PoolError};
 const WRITTEN: &str = "SELECT pg_catalog.sum(pg_catalog.pg_stat_get_tuples_inserted(c) OPERATOR(pg_catalog.+) \
      pg_catalog.pg_stat_get_tuples_updated(c) OPERATOR(pg_catalog.+) pg_catalog.pg_stat_get_tuples_deleted(c)) \
      FROM pg_catalog.unnest('{pg_catalog.pg_class,pg_catalog.pg_attribute,pg_catalog.pg_namespace,pg_catalog.pg_authid,pg_catalog.pg_auth_members}'::pg_catalog.regclass[]) AS c";
-const OF_HOME: &str = "SELECT pg_catalog.jsonb_object_agg(t.parent::pg_catalog.text, herd.rights(t.parent)) \
-     FROM (SELECT DISTINCT s.parent FROM herd.shard_tables s) t";
+const OF_HOME: &str =
+    "SELECT pg_catalog.jsonb_object_agg(d::pg_catalog.text, herd.rights(d)) FROM herd.distributed() AS d";
 /// A change that is being committed holds its rows: the next round sees what came of it. (For each table there is less.)
 const PATIENCE: &str = "SET LOCAL lock_timeout = '500ms'";
 

@@ -1,4 +1,4 @@
-//! Calls that are jobs, moves and splits of shards above all: what their arguments say, and how one is written down that is made in the background.
+//! Calls that are jobs, moves, splits and merges of shards above all: what their arguments say, and how one is written down that is made in the background.
 //!
 //! Which statements are calls is recognised beside this; who works on jobs is not known here.
 
@@ -32,8 +32,8 @@ const BACKGROUND: &str = "background";
 impl AdminFunction {
     /// Whether routers do it by themselves if asked to: it commits piece by piece, and what is begun again goes on.
     pub fn has_background(self) -> bool {
-        use AdminFunction::{DrainNode, IsolateTenant, MoveShard, Rebalance, SplitShard};
-        matches!(self, MoveShard | SplitShard | IsolateTenant | DrainNode | Rebalance)
+        use AdminFunction::{DrainNode, IsolateTenant, MergeShards, MoveShard, Rebalance, SplitShard};
+        matches!(self, MoveShard | SplitShard | MergeShards | IsolateTenant | DrainNode | Rebalance)
     }
 }
 
@@ -110,6 +110,12 @@ impl AdminCall {
             Some(_) => vec![self.text(&v[3], "a value to split at")?],
         };
         Ok((self.shard(&v[1])?, node, at))
+    }
+
+    /// What `herd.merge_shards` makes one of: the number of the shard on whose node that is, and of the other.
+    pub fn two_shards(&self) -> Result<(i32, i32)> {
+        let v = self.named(&["table_name|table|relation", "shard", "other"])?;
+        Ok((self.shard(&v[1])?, self.shard(&v[2])?))
     }
 
     /// The key whose shard `herd.isolate_tenant` makes its own.

@@ -1,9 +1,9 @@
 //! `herd.drain_node` and `herd.rebalance`: one move of a shard after another, each committed by itself, until nothing is left to move; and
-//! `herd.split_shard`, behind which a half may be moved, and `herd.isolate_tenant`, which is several splits. Which comes next, and how a shard is moved, is not known here.
+//! `herd.split_shard`, behind which a half may be moved, `herd.merge_shards`, before which one may, and `herd.isolate_tenant`, which is several splits. Which comes next, and how a shard is moved, is not known here.
 
 use std::collections::HashSet;
 
-use exec::{ExecError, Forwarded};
+use exec::{ExecError, Forwarded, Merging};
 use plan::admin::{AdminCall, AdminFunction, Arg};
 use wire::sqlstate;
 
@@ -59,6 +59,31 @@ impl Session {
         Ok(self.work().answer_number(&call, described, split.number, format))
     }
 
+    /// Answers with the number of the shard that two became. The other one is moved before, where it is on another node.
+    pub(super) async fn merge(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
+        let mut merged = self.work().merged_before().await?;
+        let mut moved = false;
+        let number = loop {
+            if let Some(number) = merged {
+                break number;
+            }
+            match self.one_merge(&call).await {
+                Ok(Merging::Done(number)) => merged = Some(number),
+                Ok(Merging::Moves(next)) => {
+                    Box::pin(self.one_move(&next)).await?;
+                    moved = true;
+                    self.newest_epoch().await?;
+                }
+                Err(e) if moved => {
+                    let detail = format!("Shard {} was moved to the node of the other before.", call.two_shards()?.1);
+                    return Err(ExecError::Partial(Box::new(e.to_fields().detail(detail))));
+                }
+                Err(e) => return Err(e),
+            }
+        };
+        Ok(self.work().answer_number(&call, described, number, format))
+    }
+
     /// Answers with the number of the key's shard, and tells what is in it. That is moved, where it is to be on another node, last.
     pub(super) async fn isolate(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
         let mut splits = 0;
@@ -98,6 +123,20 @@ impl Session {
         .await;
         self.finish_implicit(split.is_err()).await?;
         split
+    }
+
+    async fn one_merge(&mut self, call: &AdminCall) -> Result<Merging> {
+        let path = self.search_path.clone();
+        let merging = async {
+            let merging = self.work().merge_shards(call, &path).await?;
+            if matches!(merging, Merging::Done(_)) {
+                self.load_own_catalog().await?;
+            }
+            Ok(merging)
+        }
+        .await;
+        self.finish_implicit(merging.is_err()).await?;
+        merging
     }
 
     async fn one_move(&mut self, next: &AdminCall) -> Result<()> {

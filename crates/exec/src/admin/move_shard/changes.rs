@@ -19,7 +19,7 @@ const ROWS_MAX: u64 = 100;
 pub struct Copied {
     /// Its table's object id on its node.
     pub part: u32,
-    /// The copy, or the table whose partitions its halves are, quoted and qualified.
+    /// The copy, or the table whose partitions become shards, quoted and qualified; that of two which are merged.
     pub fresh: String,
     /// The columns its rows are found by, quoted.
     pub key: Vec<String>,
@@ -141,9 +141,17 @@ impl Decoder {
             }
             b'T' => {
                 let (count, _) = (r.u32()?, r.u8()?);
-                for _ in 0..count {
-                    let (copy, _) = self.known(r.u32()?)?;
-                    batch.push(format!("TRUNCATE {}", copy.fresh), 0);
+                let ids = (0..count).map(|_| r.u32()).collect::<std::result::Result<Vec<_>, _>>()?;
+                for id in &ids {
+                    let (copy, _) = self.known(*id)?;
+                    // A statement empties both of two that are merged: one alone is not what a client sees.
+                    let mut same = self.copies.iter().filter(|c| c.fresh == copy.fresh);
+                    if !same.clone().all(|c| ids.contains(&c.part)) {
+                        return Err(changed());
+                    }
+                    if same.next().is_some_and(|first| first.part == *id) {
+                        batch.push(format!("TRUNCATE {}", copy.fresh), 0);
+                    }
                 }
                 Ok(())
             }
@@ -182,7 +190,7 @@ impl Decoder {
 
 /// The table is not what it was when the move began.
 pub fn changed() -> ExecError {
-    ExecError::sql(sqlstate::OBJECT_IN_USE, "a table was changed while one of its shards was moved or split")
+    ExecError::sql(sqlstate::OBJECT_IN_USE, "a table was changed while one of its shards was moved, split or merged")
         .hint("Do it again. ALTER TABLE, CREATE INDEX, herd.cluster and the like end it.")
 }
 
@@ -270,6 +278,25 @@ mod tests {
             "TRUNCATE herd_shards.fresh",
         ];
         assert_eq!((&batch.statements[..], &batch.rows[..]), (&expected.map(String::from)[..], &[2, 1, 1, 1, 0][..]));
+    }
+
+    #[test]
+    fn two_shards_of_one_copy_are_emptied_together() {
+        let copied = |part| Copied { part, fresh: "herd_shards.fresh".into(), key: vec!["id".into()] };
+        let mut decoder = Decoder::new(vec![copied(7), copied(8)]);
+        let mut batch = Batch::default();
+        for id in [7u32, 8] {
+            let mut m = relation(&["id"]);
+            m[1..5].copy_from_slice(&id.to_be_bytes());
+            decoder.read(&m, &mut batch).unwrap();
+        }
+        let truncate = |ids: &[u32]| {
+            let ids: Vec<u8> = ids.iter().flat_map(|id| id.to_be_bytes()).collect();
+            message(&[b"T", &(ids.len() as u32 / 4).to_be_bytes(), b"\0", &ids])
+        };
+        decoder.read(&truncate(&[8, 7]), &mut batch).unwrap();
+        assert_eq!(batch.statements, ["TRUNCATE herd_shards.fresh"]);
+        assert!(decoder.read(&truncate(&[8]), &mut batch).is_err());
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Job {
         let begin = format!(
             "SET statement_timeout = 0; SET lock_timeout = '1s'; DELETE FROM herd.job WHERE ended_at < now() - interval '{SHOWN}'; \
              INSERT INTO herd.job (kind, about, colocation, router, bytes_total, arguments, parent, owner_pid, owner_start) \
-             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[], 'half', {}, 'shard', {}), {}, \
+             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[], 'made', {}, 'shard', {}), {}, \
                     a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() RETURNING id",
             quote_literal(&about),
             of.group,
@@ -55,15 +55,15 @@ impl Job {
             of.to,
             quote_literal(&of.slot()),
             copies.join(", "),
-            of.halves.as_ref().map_or_else(|| "NULL".to_string(), |halves| halves.number.to_string()),
-            of.shard,
+            of.into.iter().flatten().next_back().map_or_else(|| "NULL".to_string(), |new| new.number.to_string()),
+            of.shard(),
             parent.map_or_else(|| "NULL".to_string(), |parent| parent.to_string()),
         );
         let rows = match desk.simple(&begin).await {
             Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => {
                 return Err(ExecError::sql(
                     sqlstate::OBJECT_IN_USE,
-                    "a shard of this table, or of one colocated with it, is being moved or split already",
+                    "a shard of this table, or of one colocated with it, is being moved, split or merged already",
                 )
                 .hint("herd.jobs shows it; SELECT herd.cancel_job(id) ends it."));
             }
@@ -139,10 +139,11 @@ impl Job {
     }
 }
 
-/// The split that was made in the course of another job: the group, and the number of the second half.
-pub async fn split_of(herd: &Herd, parent: i64) -> Result<Option<(i32, i32)>> {
+/// The split, or merge, that was made in the course of another job: the group, and the number of the (second) shard that it made.
+pub async fn made_in(herd: &Herd, parent: i64, kind: &str) -> Result<Option<(i32, i32)>> {
     let done = format!(
-        "SELECT colocation, arguments ->> 'half' FROM herd.job WHERE parent = {parent} AND kind = 'split' AND state = 'done' ORDER BY id LIMIT 1"
+        "SELECT colocation, coalesce(arguments ->> 'made', arguments ->> 'half') FROM herd.job \
+          WHERE parent = {parent} AND kind = '{kind}' AND state = 'done' ORDER BY id LIMIT 1"
     );
     let rows = herd.own.rows(&herd.config.home, &done).await?;
     let number = |at: usize| rows.first().and_then(|row| row.get(at)?.as_deref()?.parse().ok());

@@ -1,22 +1,24 @@
-//! What is moved from where to where, whole or in halves: a shard of each table of a group, as it was when the move began.
+//! What is moved from where to where, and what becomes of it: a shard of each table of a group, or two that are merged, as they were when
+//! the move began.
 
 use std::sync::Arc;
 
-use catalog::{Halves, NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_literal};
+use catalog::{NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_literal};
 
 use key::Bound;
 
 use super::changes::changed;
 use crate::error::Result;
 
-/// A shard that is moved, with those colocated with it.
+/// A shard that is moved, split, or merged with another one, with those colocated with it.
 pub struct Move {
     pub group: i32,
-    pub shard: i32,
+    /// Those that leave, all on one node; the first is what the job is about.
+    pub shards: Vec<i32>,
     pub from: NodeId,
     pub to: NodeId,
-    /// What becomes of it where it is split, which is on its node.
-    pub halves: Option<Halves>,
+    /// What there is instead, on the same node, where it is not the shard itself: its halves, or one of two.
+    pub into: Option<Vec<catalog::NewShard>>,
     /// Those that have shards: tables after those that their foreign keys refer to.
     pub tables: Vec<Table>,
     /// Those whose rows are in others of them: partitioned by time.
@@ -30,12 +32,20 @@ pub struct Move {
 pub struct Table {
     pub relation: Arc<Relation>,
     pub prefix: String,
-    /// The name among the shards of what rows are copied into. It becomes the shard, or its partitions become the halves of one.
+    /// The name among the shards of what rows are copied into. It becomes the shard, or its partitions become shards.
     pub copy: String,
-    /// What `herd.move_facts` says of the shard, and some of it.
+    /// Its shards that leave, in the order of [`Move::shards`].
+    pub parts: Vec<Part>,
+}
+
+/// A shard of one of the tables.
+pub struct Part {
+    /// Quoted and qualified.
+    pub name: String,
+    /// What `herd.move_facts` says of it, and some of it.
     pub facts: String,
     pub mark: String,
-    pub part: Oid,
+    pub oid: Oid,
     /// Its owner is a superuser: what he wrote may run as the router.
     pub trusted: bool,
     pub unlogged: bool,
@@ -49,9 +59,24 @@ pub struct Table {
 }
 
 impl Table {
-    /// The shard, quoted and qualified.
+    /// A shard, quoted and qualified.
     pub fn part_name(&self, shard: i32) -> String {
         qualified("herd_shards", &format!("{}_{shard}", self.prefix))
+    }
+
+    /// Those that rows have, quoted, as COPY and ROW list them.
+    pub fn columns(&self) -> String {
+        self.parts.first().map(|part| part.columns.join(", ")).unwrap_or_default()
+    }
+
+    /// What its owner wrote may run as the router.
+    pub fn trusted(&self) -> bool {
+        self.parts.iter().all(|part| part.trusted)
+    }
+
+    /// Without indexes.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
     }
 
     /// The copy, quoted and qualified.
@@ -66,7 +91,9 @@ impl Table {
 
     /// Calls one of the catalog's functions about what a shard is to be made of.
     pub fn call(&self, function: &str, piece: &Piece, more: &str) -> String {
-        let (copy, facts) = (quote_literal(&piece.copy), quote_literal(&self.facts));
+        // Of two that are merged, what is made is like the first.
+        let facts = self.parts.first().map(|part| &*part.facts).unwrap_or_default();
+        let (copy, facts) = (quote_literal(&piece.copy), quote_literal(facts));
         let bound = piece.bound.as_ref().map_or_else(String::new, |bound| {
             let bound = quote_literal(bound);
             format!(" OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('bound', {bound}::pg_catalog.text)")
@@ -85,22 +112,32 @@ pub struct Piece {
 }
 
 impl Move {
-    /// What the shard of a table becomes: itself, on another node, or its halves.
+    /// The shard that the job is about.
+    pub fn shard(&self) -> i32 {
+        self.shards.first().copied().unwrap_or_default()
+    }
+
+    /// All that leave, each with its table.
+    pub fn parts(&self) -> Vec<(&Table, &Part)> {
+        self.tables.iter().flat_map(|t| t.parts.iter().map(move |part| (t, part))).collect()
+    }
+
+    /// What there is of a table afterwards: the shard itself, on another node, or what it is made into.
     pub fn pieces(&self, table: &Table) -> Vec<Piece> {
-        let Some(halves) = &self.halves else {
-            return vec![Piece { number: self.shard, copy: table.copy.clone(), bound: None }];
+        let Some(into) = &self.into else {
+            return vec![Piece { number: self.shard(), copy: table.copy.clone(), bound: None }];
         };
-        let half = |at: &str, number, bound: &String| {
+        let piece = |(at, new): (char, &catalog::NewShard)| {
             let copy = format!("{}_{at}", table.copy);
-            Piece { number, copy, bound: Some(bound.clone()) }
+            Piece { number: new.number, copy, bound: Some(new.bound.clone()) }
         };
-        vec![half("a", self.shard, &halves.first), half("b", halves.number, &halves.second)]
+        ('a'..).zip(into).map(piece).collect()
     }
 
     /// Among the shards, whatever is made on the way.
     pub fn copies(&self) -> Vec<String> {
         let of = |t: &Table| {
-            let whole = self.halves.is_some().then(|| t.copy.clone());
+            let whole = self.into.is_some().then(|| t.copy.clone());
             whole.into_iter().chain(self.pieces(t).into_iter().map(|piece| piece.copy)).collect::<Vec<_>>()
         };
         self.tables.iter().flat_map(of).collect()
@@ -112,10 +149,14 @@ impl Move {
         let relations = self.relations();
         let names: Vec<&str> = relations.iter().filter(|r| !is_part(r)).map(|r| &*r.name).collect();
         let name = |node| self.snapshot.node(node).map_or_else(String::new, |n| n.name.clone());
-        let shard = format!("shard {} of {}", self.shard, names.join(", "));
-        match &self.halves {
-            Some(halves) => {
-                ("split", format!("{shard} on {} into {} and {}", name(self.from), self.shard, halves.number))
+        let all =
+            |numbers: &mut dyn Iterator<Item = i32>| numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" and ");
+        let plural = if self.shards.len() > 1 { "s" } else { "" };
+        let shard = format!("shard{plural} {} of {}", all(&mut self.shards.iter().copied()), names.join(", "));
+        match &self.into {
+            Some(into) => {
+                let kind = if self.shards.len() > 1 { "merge" } else { "split" };
+                (kind, format!("{shard} on {} into {}", name(self.from), all(&mut into.iter().map(|new| new.number))))
             }
             None => ("move", format!("{shard} from {} to {}", name(self.from), name(self.to))),
         }

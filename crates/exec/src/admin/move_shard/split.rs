@@ -31,7 +31,7 @@ impl<C: Client> Work<'_, C> {
         let (number, node, at) = call.shard_node_and_bound()?;
         let node = node.map(|name| self.node_called(&name)).transpose()?;
         let shard = self.shard_of(call, number, search_path)?;
-        let mut of = self.plan_move(shard.group, number, shard.node, shard.node).await?;
+        let mut of = self.plan_move(shard.group, vec![number], shard.node, shard.node).await?;
         // Who may, and what can be done at all, is said before anything is looked for in the rows.
         self.may_move_shard(&of).await?;
         let at = self.where_to_split(&of, &shard, at).await?;
@@ -40,8 +40,8 @@ impl<C: Client> Work<'_, C> {
         let found = group.and_then(|g| Some((g, g.shards.iter().find(|s| s.number == number)?)));
         let (group, found) = found.ok_or_else(super::changes::changed)?;
         let halves = catalog::split_bounds(&snapshot, group, found, &at).map_err(|r| refused(&r))?;
-        let split = Split { number: halves.number, moves: node.is_some_and(|node| node != shard.node) };
-        of.halves = Some(halves);
+        let split = Split { number: halves[1].number, moves: node.is_some_and(|node| node != shard.node) };
+        of.into = Some(halves.to_vec());
         self.run_job(of).await?;
         Ok(split)
     }
@@ -51,7 +51,7 @@ impl<C: Client> Work<'_, C> {
         let Some(job) = self.client.job() else { return Ok(None) };
         let (_, node, _) = call.shard_node_and_bound()?;
         let node = node.map(|name| self.node_called(&name)).transpose()?;
-        let Some((group, number)) = super::job::split_of(self.herd, job).await? else { return Ok(None) };
+        let Some((group, number)) = super::job::made_in(self.herd, job, "split").await? else { return Ok(None) };
         let shards = self.epoch.snapshot.groups.get(&group).map(|g| &g.shards[..]).unwrap_or_default();
         let now = shards.iter().find(|s| s.number == number).map(|s| s.node);
         Ok(Some(Split { number, moves: node.is_some() && node != now }))
@@ -61,17 +61,17 @@ impl<C: Client> Work<'_, C> {
     async fn where_to_split(&mut self, of: &Move, shard: &Named, at: Vec<String>) -> Result<Vec<String>> {
         let group = of.snapshot.groups.get(&of.group);
         let room =
-            group.and_then(|g| catalog::room_in(&of.snapshot, g, g.shards.iter().find(|s| s.number == of.shard)?));
+            group.and_then(|g| catalog::room_in(&of.snapshot, g, g.shards.iter().find(|s| s.number == of.shard())?));
         let Some(Room { above, below, or_at }) = room else { return Ok(at) };
         if at.len() > 1 {
             return Ok(at);
         }
         // Of one that is partitioned by time, the partition with most rows tells.
         let named = |t: &&super::plan::Table| t.relation.oid == shard.table.oid;
-        let most = || of.parts_of(&shard.table).max_by_key(|t| t.bytes);
+        let most = || of.parts_of(&shard.table).max_by_key(|t| t.bytes());
         let Some(t) = of.tables.iter().find(named).or_else(most) else { return Ok(at) };
         // To plan a query folds expressions of indexes.
-        if at.is_empty() && !t.trusted {
+        if at.is_empty() && !t.trusted() {
             let message = format!(
                 "table \"{}\" belongs to nobody who is a superuser: its rows are not read for a place to split",
                 t.relation.name
@@ -93,7 +93,7 @@ impl<C: Client> Work<'_, C> {
         let ask = format!(
             "SELECT herd.split_at({}, {}::pg_catalog.regclass, {}, {}, {}, {or_at})",
             t.parent(),
-            quote_literal(&t.part_name(of.shard)),
+            quote_literal(&t.part_name(of.shard())),
             text(given.as_ref()),
             text(above.as_ref()),
             text(below.as_ref()),
@@ -101,7 +101,8 @@ impl<C: Client> Work<'_, C> {
         let found = self.herd.admin(&of.snapshot, of.from).await?.simple(&ask).await?;
         let found = found.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
         found.map(|value| vec![value]).ok_or_else(|| {
-            let message = format!("shard {} of table \"{}\" has no rows of different keys", of.shard, t.relation.name);
+            let message =
+                format!("shard {} of table \"{}\" has no rows of different keys", of.shard(), t.relation.name);
             ExecError::sql(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
                 .hint("Say where to split it: at => a value.")
         })

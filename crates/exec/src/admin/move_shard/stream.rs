@@ -1,4 +1,4 @@
-//! How a shard's rows come to another node, or to its halves, while they are written to: a temporary replication slot, a COPY at its very snapshot,
+//! How a shard's rows come to another node, or to what it is made into, while they are written to: a temporary replication slot, a COPY at its very snapshot,
 //! then what the slot tells of changes, applied in order. The slot ends with its connection, so that nothing is left of it,
 //! however a router ends. It does not know when it is time to switch.
 
@@ -55,7 +55,9 @@ impl Stream {
         )
         .await?;
         source.simple("SET synchronous_commit = local; SET row_security = off; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0").await?;
-        let copies = of.tables.iter().map(|t| Copied { part: t.part, fresh: t.fresh(), key: t.key.clone() });
+        let copies = of.tables.iter().flat_map(|t| {
+            t.parts.iter().map(|part| Copied { part: part.oid, fresh: t.fresh(), key: part.key.clone() })
+        });
         let decoder = Decoder::new(copies.collect());
         Ok(Stream { source, copy, slot: of.slot(), publication: of.publication(), decoder, counters })
     }
@@ -67,21 +69,25 @@ impl Stream {
         let slot = format!("CREATE_REPLICATION_SLOT \"{}\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use')", self.slot);
         self.source.simple(&slot).await?;
         for t in &of.tables {
-            let columns = t.columns.join(", ");
-            let from = format!("COPY {} ({columns}) TO STDOUT", t.part_name(of.shard));
+            let columns = t.columns();
             let into = format!("COPY {} ({columns}) FROM STDIN", t.fresh());
-            self.copy_rows(&from, &into).await?;
+            for part in &t.parts {
+                self.copy_rows(&format!("COPY {} ({columns}) TO STDOUT", part.name), &into).await?;
+            }
         }
         txn::failpoint::reached("move.rows").await;
         *self.counters.step.lock() = "verify";
         // To plan a query folds expressions of indexes, which another owner may have made on the shard itself.
-        for t in of.tables.iter().filter(|t| t.trusted) {
-            let sum = |table: &str| {
-                let columns = t.columns.join(", ");
-                format!("SELECT count(*), sum(hashtextextended(ROW({columns})::text, 0)::numeric) FROM {table}")
+        for t in of.tables.iter().filter(|t| t.trusted()) {
+            let columns = t.columns();
+            let sum = |tables: &[String]| {
+                let rows = tables.iter().map(|table| format!("SELECT ROW({columns})::text FROM {table}"));
+                let rows = rows.collect::<Vec<_>>().join(" UNION ALL ");
+                format!("SELECT count(*), sum(hashtextextended(r, 0)::numeric) FROM ({rows}) AS s (r)")
             };
-            let there = self.source.simple(&sum(&format!("ONLY {}", t.part_name(of.shard)))).await?;
-            if self.copy.simple(&sum(&t.fresh())).await? != there {
+            let parts: Vec<String> = t.parts.iter().map(|part| format!("ONLY {}", part.name)).collect();
+            let there = self.source.simple(&sum(&parts)).await?;
+            if self.copy.simple(&sum(&[t.fresh()])).await? != there {
                 return Err(differs());
             }
         }

@@ -1,4 +1,4 @@
-//! The moment in which a shard changes its node, or becomes two: a change of the catalog like any DDL, in the client's transaction.
+//! The moment in which a shard changes its node, becomes two, or one with another: a change of the catalog like any DDL, in the client's transaction.
 //!
 //! It takes all locks of the group's tables on all nodes, in short tries; then nothing more can be written, and the copy is brought up
 //! to date. All partitions of these tables get names that nothing ever had (as `plan/src/ddl/renew.rs` says of other changes), so
@@ -80,11 +80,11 @@ impl<C: Client> Work<'_, C> {
     }
 
     async fn under_locks(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
-        for t in &of.tables {
-            let part = quote_literal(&t.part_name(of.shard));
-            let facts = format!("SELECT herd.move_facts({}, {part}::pg_catalog.regclass)", t.parent());
+        for (t, part) in of.parts() {
+            let name = quote_literal(&part.name);
+            let facts = format!("SELECT herd.move_facts({}, {name}::pg_catalog.regclass)", t.parent());
             let mark = self.ask_on(of.from, &format!("{facts} OPERATOR(pg_catalog.->>) 'mark'")).await?;
-            if mark.as_ref() != Some(&t.mark) {
+            if mark.as_ref() != Some(&part.mark) {
                 return Err(changed());
             }
         }
@@ -99,9 +99,11 @@ impl<C: Client> Work<'_, C> {
         let shards = of.snapshot.groups.get(&of.group).map(|g| &g.shards[..]).unwrap_or_default();
         // Who refers to others leaves first, and comes last.
         for t in of.tables.iter().rev() {
-            let part = quote_literal(&t.part_name(of.shard));
-            let leave = format!("SELECT herd.move_leave({}, {part}::pg_catalog.regclass)", t.parent());
-            texts.entry(of.from).or_default().push(leave);
+            for part in &t.parts {
+                let part = quote_literal(&part.name);
+                let leave = format!("SELECT herd.move_leave({}, {part}::pg_catalog.regclass)", t.parent());
+                texts.entry(of.from).or_default().push(leave);
+            }
         }
         for t in &of.tables {
             let prefix = self.new_prefix(&t.relation.name, false).await?;
@@ -111,10 +113,10 @@ impl<C: Client> Work<'_, C> {
                 let wanted = quote_literal(&format!("{prefix}_{}", piece.number));
                 enter.push(t.call("herd.move_enter", &piece, &format!(", {wanted}")));
             }
-            if of.halves.is_some() {
+            if of.into.is_some() {
                 enter.push(format!("DROP TABLE {}", t.fresh()));
             }
-            for shard in shards.iter().filter(|s| s.number != of.shard) {
+            for shard in shards.iter().filter(|s| !of.shards.contains(&s.number)) {
                 let name = |prefix: &str| quote_ident(&format!("{prefix}_{}", shard.number));
                 let rename = format!("ALTER TABLE herd_shards.{} RENAME TO {}", name(&t.prefix), name(&prefix));
                 texts.entry(shard.node).or_default().push(rename);
@@ -156,29 +158,32 @@ impl<C: Client> Work<'_, C> {
 
 /// What the catalog says of shards from now on.
 fn in_catalog(of: &Move) -> Vec<String> {
-    let this = format!("colocation OPERATOR(pg_catalog.=) {} AND number OPERATOR(pg_catalog.=) {}", of.group, of.shard);
-    let moves = format!(
-        "UPDATE herd.colocation SET moves = moves OPERATOR(pg_catalog.+) 1 WHERE id OPERATOR(pg_catalog.=) {}",
-        of.group
-    );
-    let Some(halves) = &of.halves else {
-        return vec![moves, format!("UPDATE herd.shard SET node = {} WHERE {this}", of.to)];
+    let group = of.group;
+    let of_group =
+        |change: &str| format!("UPDATE herd.colocation SET {change} WHERE id OPERATOR(pg_catalog.=) {group}");
+    let this = |number: i32| {
+        format!("WHERE colocation OPERATOR(pg_catalog.=) {group} AND number OPERATOR(pg_catalog.=) {number}")
     };
-    vec![
-        moves,
-        format!("UPDATE herd.shard SET bound = {} WHERE {this}", quote_literal(&halves.first)),
-        format!(
-            "INSERT INTO herd.shard (colocation, number, node, bound) VALUES ({}, {}, {}, {})",
-            of.group,
-            halves.number,
-            of.to,
-            quote_literal(&halves.second)
-        ),
-        format!(
-            "UPDATE herd.colocation SET shard_count = shard_count OPERATOR(pg_catalog.+) 1 WHERE id OPERATOR(pg_catalog.=) {}",
-            of.group
-        ),
-    ]
+    let mut texts = vec![of_group("moves = moves OPERATOR(pg_catalog.+) 1")];
+    let Some(into) = &of.into else {
+        texts.push(format!("UPDATE herd.shard SET node = {} {}", of.to, this(of.shard())));
+        return texts;
+    };
+    let stays = |number: i32| into.iter().any(|new| new.number == number);
+    texts.extend(of.shards.iter().filter(|n| !stays(**n)).map(|n| format!("DELETE FROM herd.shard {}", this(*n))));
+    for new in into {
+        let (number, bound) = (new.number, quote_literal(&new.bound));
+        texts.push(match of.shards.contains(&number) {
+            true => format!("UPDATE herd.shard SET bound = {bound} {}", this(number)),
+            false => format!(
+                "INSERT INTO herd.shard (colocation, number, node, bound) VALUES ({group}, {number}, {}, {bound})",
+                of.to
+            ),
+        });
+    }
+    let more = into.len() as i64 - of.shards.len() as i64;
+    texts.push(of_group(&format!("shard_count = shard_count OPERATOR(pg_catalog.+) ({more})")));
+    texts
 }
 
 fn in_use() -> ExecError {
