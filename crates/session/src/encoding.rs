@@ -95,16 +95,16 @@ impl Encoding {
         self.encode_each(text, out, Err)
     }
 
-    /// The same with a question mark for each character that the set does not have.
+    /// The same with a question mark for each character that the set does not have, and three points for an ellipsis.
     pub fn encode_lossily(&self, text: &[u8], out: &mut Vec<u8>) {
-        let _ = self.encode_each(text, out, |_| Ok(()));
+        let _ = self.encode_each(text, out, |Untranslatable(c)| Ok(if c == '…' { &b"..."[..] } else { b"?" }));
     }
 
     fn encode_each(
         &self,
         text: &[u8],
         out: &mut Vec<u8>,
-        mut missing: impl FnMut(Untranslatable) -> std::result::Result<(), Untranslatable>,
+        missing: impl Fn(Untranslatable) -> std::result::Result<&'static [u8], Untranslatable>,
     ) -> std::result::Result<(), Untranslatable> {
         for chunk in text.utf8_chunks() {
             for c in chunk.valid().chars() {
@@ -114,10 +114,7 @@ impl Encoding {
                         let bytes = number.to_be_bytes();
                         out.extend_from_slice(&bytes[number.leading_zeros() as usize / 8..]);
                     }
-                    None => {
-                        missing(Untranslatable(c))?;
-                        out.push(b'?');
-                    }
+                    None => out.extend_from_slice(missing(Untranslatable(c))?),
                 }
             }
             out.extend_from_slice(chunk.invalid());
@@ -329,7 +326,7 @@ pub mod tests {
             "character with byte sequence 0xe2 0x82 0xac in encoding \"UTF8\" has no equivalent in encoding \"X\""
         );
         out.clear();
-        x.encode_lossily("a€é".as_bytes(), &mut out);
-        assert_eq!(out, b"a?\xe9");
+        x.encode_lossily("a€é…".as_bytes(), &mut out);
+        assert_eq!(out, b"a?\xe9...");
     }
 }

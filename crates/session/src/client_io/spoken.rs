@@ -217,15 +217,7 @@ impl Spoken {
                     fields.set(b'C', code);
                     fields.set(b'M', message);
                 }
-                // An error that can't be told is another one; notices can be read without a character or two.
-                let unsaid =
-                    fields.fields.iter().find_map(|(_, text)| self.encoding.encode(text.as_bytes(), &mut vec![]).err());
-                if let Some(c) = unsaid.filter(|_| tag == b'E') {
-                    let said = self.encoding.no_equivalent(&c).to_fields();
-                    fields.fields.retain(|(code, _)| matches!(code, b'S' | b'V'));
-                    fields.set(b'C', said.code());
-                    fields.set(b'M', said.message());
-                }
+                // What is wrong is worth more than how it is spelled.
                 for (code, text) in &fields.fields {
                     out.push(*code);
                     self.encoding.encode_lossily(text.as_bytes(), out);
