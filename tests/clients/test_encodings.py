@@ -119,6 +119,85 @@ def test_what_a_row_returns_decides_over_its_transaction(both):
         same(both, statement)
 
 
+def test_a_statement_whose_rows_cant_be_told_has_done_nothing(both):
+    for connection in both:
+        connection.execute("set client_encoding = 'LATIN1'")
+        connection.execute("create or replace function writes(n int) returns text language sql as $$ insert into chars values (n, 'w') returning chr(8364) $$")
+    for statement in (
+        b"insert into chars values (-20, 'x') returning chr(8364)",
+        b"with w as (insert into chars values (-23, 'x') returning i) select chr(8364), i from w", b"update chars set c = 'changed' where i = 65 returning chr(8364)",
+        b"prepare p as insert into chars values (-24, 'x') returning chr(8364)", b"execute p", b"delete from chars where i = 66 returning chr(8364)",
+    ):
+        same(both, statement)
+    for connection in both:
+        assert connection.pgconn.exec_params(b"insert into chars values ($1, 'y') returning chr(8364)", [b"-25"]).error_field(pq.DiagnosticField.SQLSTATE) == b"22P05"
+    assert same(both, b"select count(*) filter (where i < 0), string_agg(c, '' order by i) filter (where i in (65, 66)) from chars")[1] == [[b"0", b"AB"]]
+
+
+def test_errors_behind_rows_that_cant_be_told(both):
+    for connection in both:
+        connection.execute("set client_encoding = 'LATIN1'")
+    for statement in (
+        b"select chr(8364), 1 / (2 - g) from generate_series(1, 3) g", b"select 1",
+        b"begin", b"savepoint s", b"select case when i = 5000 then chr(8364) else repeat('x', 1000) end from chars where i between 1000 and 9000 order by i", b"rollback to s", b"select 1", b"commit",
+        b"begin", b"declare c cursor for select chr(8364)", b"fetch c", b"rollback", b"select chr(233); select chr(8364); select 1",
+    ):
+        same(both, statement)
+
+
+def test_what_a_program_catches_is_not_told_twice(both):
+    for connection in both:
+        connection.execute("set client_encoding = 'LATIN1'")
+        connection.pgconn.send_query(b"select chr(195) || chr(169); do $$ begin begin insert into chars values (65, 'twice'); exception when unique_violation then null; end; perform chr(233); end $$; select chr(233)")
+    told = []
+    for connection in both:
+        told.append([])
+        while result := connection.pgconn.get_result():
+            told[-1].append((result.status, result.get_value(0, 0) if result.ntuples else None))
+    assert told[1] == told[0]
+    assert told[0][0][1] == b"\xc3\xa9"
+
+
+def test_nodes_do_not_say_what_the_client_speaks(both):
+    herd = both[1]
+    herd.execute("set client_encoding = 'LATIN1'")
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        herd.execute("do $$ begin set client_encoding = 'WIN1252'; end $$")
+    assert herd.pgconn.parameter_status(b"client_encoding") == b"LATIN1"
+    assert herd.execute("select 'é'").fetchone() == ("é",)
+
+
+def test_many_parameters(both):
+    values = [b"\xc3\xa9"] + [b"1"] * 32767
+    told = []
+    for connection in both:
+        connection.execute("set client_encoding = 'LATIN1'")
+        result = connection.pgconn.exec_params(b"select convert_to($1, 'UTF8'), $32768", values, param_types=[25] * len(values))
+        told.append((result.get_value(0, 0), result.get_value(0, 1)))
+    assert told[1] == told[0] == (b"\\xc383c2a9", b"1")
+
+
+def test_a_copy_has_nothing_of_one_that_failed(both):
+    for connection in both:
+        connection.execute("set client_encoding = 'SJIS'")
+        for wrong in (b"-30\tx\x81", b"-30\tx\n\\.\x81", b"nothing\n-31\tx\x81"):
+            with pytest.raises(psycopg.Error), connection.cursor().copy("copy chars from stdin") as copy:
+                copy.write(wrong)
+                if wrong.endswith(b"x\x81") and not wrong.startswith(b"nothing"):
+                    raise psycopg.Error("given up")
+            with connection.cursor().copy("copy chars (c, i) from stdin") as copy:
+                copy.write(b"ABC\t-32\n")
+            assert connection.execute("delete from chars where i < 0 returning i, c").fetchall() == [(-32, "ABC")]
+
+
+def test_encodings_by_many_names(servers):
+    """Each spelling is the same table."""
+    with servers[1].server.connect() as connection:
+        for n in range(300):
+            connection.execute(f"set client_encoding = 'uhc{'-' * (n % 7)}{' ' * (n // 7)}'")
+            assert connection.execute("show client_encoding").fetchone() == ("UHC",)
+
+
 def test_names_notices_and_errors(both):
     for connection in both:
         connection.execute("set client_encoding = 'LATIN1'")

@@ -29,6 +29,13 @@ pub enum Plan<'s> {
     Session(Own<'s>),
 }
 
+impl Plan<'_> {
+    /// Whether it is about rows, and may give some.
+    pub fn gives_rows(&self) -> bool {
+        matches!(self, Plan::Query(_) | Plan::Insert(_) | Plan::Modify(_) | Plan::Copy(_))
+    }
+}
+
 /// What a statement about rows does besides.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Does {

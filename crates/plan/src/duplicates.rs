@@ -37,6 +37,9 @@ impl Visit<'_> for Calls<'_, '_> {
             // What somebody's own operator gives may be another value each time.
             self.counts |= self.a.cx.snapshot.own_operators.contains_key(names::qualified(&e.name).1);
         }
+        if matches!(n, NodeEnum::JsonArrayAgg(_) | NodeEnum::JsonObjectAgg(_)) {
+            (self.aggregates, self.counts) = (true, true);
+        }
         let NodeEnum::FuncCall(f) = n else { return true };
         let mut known = false;
         let (mut aggregate, mut own) = (false, true);

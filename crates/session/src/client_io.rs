@@ -170,9 +170,13 @@ impl ClientIo {
             self.room.begins(total)?;
         }
         let frame = frame::take(&mut self.rbuf, self.message_bytes_max).map_err(malformed)?;
-        let frame = match &mut self.spoken {
-            Some(tongue) => frame.map(|frame| tongue.spoken.heard(frame)),
-            None => frame,
+        let frame = match frame {
+            Some(frame) if self.spoken.is_some() => {
+                // An error may be about the message before.
+                self.in_clients_words();
+                self.spoken.as_mut().map(|tongue| tongue.spoken.heard(frame))
+            }
+            frame => frame,
         };
         if let Some(frame) = &frame {
             self.room.coming = false;
@@ -192,7 +196,8 @@ impl ClientIo {
             return;
         }
         self.in_clients_words();
-        let told = self.out.len();
+        // What a program catches is not the client's.
+        let told = self.room.kept_back.first().map_or(self.out.len(), |(out, _)| out.len());
         self.spoken =
             encoding.map(|e| Box::new(Tongue { spoken: Spoken::new(e), told, refused: None, copy_ended: false }));
     }
@@ -202,10 +207,13 @@ impl ClientIo {
         self.spoken.as_ref().map(|tongue| tongue.spoken.encoding.name())
     }
 
-    /// COPY data comes, or goes, in a character set that its statement names.
-    pub fn copy_as_it_is(&mut self, is: bool) {
+    /// A COPY begins. `as_it_is`: its data comes, or goes, in a character set that its statement names.
+    pub fn copy_begins(&mut self, as_it_is: bool) {
+        self.in_clients_words();
         if let Some(tongue) = &mut self.spoken {
-            tongue.spoken.copy_as_it_is = is;
+            // Nothing of one that has failed.
+            tongue.copy_ended = false;
+            tongue.spoken.copy_begins(as_it_is);
         }
     }
 
@@ -229,8 +237,10 @@ impl ClientIo {
         tongue.told = self.out.len();
     }
 
+    /// Asked when a statement has run, whatever became of it.
+    ///
     /// # Errors
-    /// An answer since the last time can't be told in the client's character set: it and all behind it have not been.
+    /// An answer since the last time can't be told in the client's character set: it and all behind it have not been, nor will be.
     pub fn all_is_told(&mut self) -> exec_result::Result<()> {
         self.in_clients_words();
         self.spoken.as_mut().and_then(|tongue| tongue.refused.take()).map_or(Ok(()), Err)
@@ -264,6 +274,10 @@ impl ClientIo {
         }
         self.handle.idle();
         self.copying = false;
+        if let Err(e) = self.all_is_told() {
+            // Nobody has asked.
+            e.to_fields().put(&mut self.out, b'E');
+        }
         if !self.news.is_empty() {
             self.tell_news();
         }
@@ -368,7 +382,7 @@ impl ClientIo {
     /// Takes back what was answered since, if none of it has been sent.
     pub fn take_back(&mut self, answered: u64) -> bool {
         let unsent = answered.checked_sub(self.sent).map(|n| n as usize).filter(|n| *n <= self.out.len());
-        if let (Some(n), Some(tongue)) = (unsent, &mut self.spoken) {
+        if let (Some(n), Some(tongue), true) = (unsent, &mut self.spoken, self.room.kept_back.is_empty()) {
             tongue.told = tongue.told.min(n);
             tongue.refused = None;
         }
@@ -396,7 +410,7 @@ impl ClientIo {
         if let Some((_, taken)) = self.room.kept_back.last_mut() {
             return taken.grow_to(self.out.len());
         }
-        self.all_is_told()?;
+        self.in_clients_words();
         if self.out.is_empty() {
             return Ok(());
         }
@@ -478,6 +492,8 @@ impl Client for ClientIo {
     #[inline]
     fn tell(&mut self, answer: Answer<'_>) {
         match answer {
+            // What is spoken with nodes is not what is spoken with the client.
+            Answer::Parameter { name: NAME, .. } => {}
             // What the client hears of it is decided when it may send the next statement.
             Answer::Parameter { name, value } => {
                 self.news.insert(name.to_string(), value.to_string());

@@ -26,10 +26,18 @@ pub struct Encoding {
     name: String,
     /// By the first byte, from 128 on: bytes of what begins with it.
     lengths: [u8; 128],
-    /// By its bytes as a number; `None`: Unicode does not have it.
-    characters: HashMap<u32, Option<char>>,
-    bytes: HashMap<char, u32>,
+    /// By its bytes as a number, up to two: its code point, or [`NONE`], or [`NOWHERE`].
+    characters: Vec<u32>,
+    /// The same of three bytes.
+    long: HashMap<u32, u32>,
+    /// By code points up to U+FFFF; 0: the set does not have it.
+    bytes: Vec<u32>,
 }
+
+/// In place of a code point: these bytes are no character.
+const NONE: u32 = 0;
+/// Unicode does not have it.
+const NOWHERE: u32 = u32::MAX;
 
 /// A character that the set does not have.
 pub struct Untranslatable(pub char);
@@ -65,20 +73,28 @@ impl Encoding {
                 break;
             }
             let (bytes, behind) = rest.split_at(length.max(1));
-            let why = match self.characters.get(&number(bytes)) {
-                Some(Some(c)) => {
-                    out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                    rest = behind;
-                    continue;
+            match self.character(number(bytes)) {
+                Ok(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                Err(why) => {
+                    wrong.get_or_insert_with(|| why(bytes.to_vec()));
+                    out.push(NEVER);
                 }
-                Some(None) => Wrong::Nowhere,
-                None => Wrong::Invalid,
-            };
-            wrong.get_or_insert_with(|| why(bytes.to_vec()));
-            out.push(NEVER);
+            }
             rest = behind;
         }
         rest.len()
+    }
+
+    fn character(&self, bytes: u32) -> std::result::Result<char, fn(Vec<u8>) -> Wrong> {
+        let point = self.characters.get(bytes as usize).or_else(|| self.long.get(&bytes)).copied().unwrap_or(NONE);
+        match point {
+            NONE => Err(Wrong::Invalid),
+            point => char::from_u32(point).ok_or(Wrong::Nowhere),
+        }
+    }
+
+    fn bytes_of(&self, c: char) -> Option<u32> {
+        self.bytes.get(c as usize).copied().filter(|bytes| *bytes != 0)
     }
 
     /// The same of a whole text: a character that is cut off is none.
@@ -108,7 +124,7 @@ impl Encoding {
     ) -> std::result::Result<(), Untranslatable> {
         for chunk in text.utf8_chunks() {
             for c in chunk.valid().chars() {
-                match self.bytes.get(&c) {
+                match self.bytes_of(c) {
                     _ if c.is_ascii() => out.push(c as u8),
                     Some(number) => {
                         let bytes = number.to_be_bytes();
@@ -152,29 +168,41 @@ impl Encoding {
 
     /// Of what home has answered (`catalog/src/schema/encoding.sql`).
     fn of(name: String, rows: Vec<catalog::Row>) -> Option<Self> {
-        let mut encoding = Encoding { name, lengths: [1; 128], characters: HashMap::new(), bytes: HashMap::new() };
+        let mut encoding =
+            Encoding { name, lengths: [1; 128], characters: vec![], long: HashMap::new(), bytes: vec![] };
+        let mut bytes_of = HashMap::new();
         let mut others = HashMap::new();
         for row in rows {
             let [Some(_), Some(way), Some(hex), Some(means)] = &row[..] else { continue };
             let bytes = wire::hex::decode(hex)?;
-            let character = means.chars().next();
-            match (&**way, character) {
+            match (&**way, means.chars().next()) {
                 ("l", _) => {
                     *encoding.lengths.get_mut(usize::from(bytes.first()?.checked_sub(128)?))? = means.parse().ok()?;
                 }
                 ("d", Some(c)) => {
-                    encoding.characters.insert(number(&bytes), character);
-                    encoding.bytes.insert(c, number(&bytes));
+                    encoding.keep(number(&bytes), c.into());
+                    bytes_of.insert(c, number(&bytes));
                 }
                 ("e", Some(c)) => drop(others.insert(c, number(&bytes))),
-                _ => drop(encoding.characters.insert(number(&bytes), None)),
+                _ => encoding.keep(number(&bytes), NOWHERE),
             }
         }
-        if !others.is_empty() {
-            // Home has told of all.
-            encoding.bytes = others;
-        }
+        // Where home tells of what characters become, it has told of all.
+        let bytes_of = if others.is_empty() { bytes_of } else { others };
+        let most = bytes_of.keys().map(|c| *c as usize).max()?;
+        encoding.bytes = vec![0; most + 1];
+        bytes_of.iter().for_each(|(c, number)| encoding.bytes[*c as usize] = *number);
         Some(encoding)
+    }
+
+    fn keep(&mut self, bytes: u32, point: u32) {
+        if bytes > 0xFFFF {
+            self.long.insert(bytes, point);
+            return;
+        }
+        let at = bytes as usize;
+        self.characters.resize(self.characters.len().max(at + 1), NONE);
+        self.characters[at] = point;
     }
 }
 
@@ -186,7 +214,7 @@ fn listed(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("0x{b:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Those that clients have asked for, by the names they asked by.
+/// Those that clients have asked for, by PostgreSQL's names for them.
 #[derive(Default)]
 pub struct Encodings {
     known: Mutex<HashMap<String, Arc<Encoding>>>,
@@ -204,30 +232,31 @@ impl Encodings {
             "sqlascii" => return Ok(SQL_ASCII.into()),
             _ => {}
         }
-        let known = |names: &Self| names.known.lock().get(&plain).map(|e| e.name.clone());
-        if let Some(name) = known(self) {
+        let known = |name: &str| self.known.lock().get(name).map(|e| e.name.clone());
+        if let Some(name) = known(&plain) {
             return Ok(name);
         }
-        let _turn = self.asking.lock().await;
-        if let Some(name) = known(self) {
-            return Ok(name);
-        }
-        let sql = format!("SELECT name, way, bytes, means FROM herd.encoding({})", quote_literal(asked));
-        let rows = herd.own.rows(&herd.config.home, &sql).await?;
-        let Some(name) = rows.first().and_then(|row| row.first().cloned().flatten()) else {
+        // A name is not longer, and home cuts it so.
+        let asked_for: String = asked.chars().take(63).collect();
+        let spelled = format!("SELECT pg_encoding_to_char(pg_char_to_encoding({}))", quote_literal(&asked_for));
+        let rows = herd.own.rows(&herd.config.home, &spelled).await?;
+        let name = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten().unwrap_or_default();
+        if name.is_empty() {
             let message = format!("invalid value for parameter \"{NAME}\": \"{asked}\"");
             return Err(ExecError::sql(sqlstate::INVALID_PARAMETER_VALUE, message)
                 .hint("PostgreSQL's documentation lists them (\"Supported Character Sets\"); UTF8 is one."));
-        };
+        }
+        let _turn = self.asking.lock().await;
+        if known(&self::plain(&name)).is_some() {
+            return Ok(name);
+        }
         if name == UTF8 {
             return Ok(name);
         }
-        let encoding = Encoding::of(name.clone(), rows).filter(|e| !e.characters.is_empty());
-        let encoding = Arc::new(encoding.ok_or_else(|| unsupported(&name))?);
-        // Under both: it is looked up by the one that is kept.
-        let mut known = self.known.lock();
-        known.insert(self::plain(&name), encoding.clone());
-        known.insert(plain, encoding);
+        let sql = format!("SELECT name, way, bytes, means FROM herd.encoding({})", quote_literal(&name));
+        let rows = herd.own.rows(&herd.config.home, &sql).await?;
+        let encoding = Arc::new(Encoding::of(name.clone(), rows).ok_or_else(|| unsupported(&name))?);
+        self.known.lock().insert(self::plain(&name), encoding);
         Ok(name)
     }
 

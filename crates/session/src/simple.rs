@@ -48,6 +48,8 @@ impl Session {
                 let mut joins = vec![];
                 if self.batch {
                     result = self.blocks_of(sql, &mut joins).await;
+                } else if self.io.encoding().is_some() {
+                    joins.push(self.gives_rows(sql));
                 }
                 for (i, range) in ranges.iter().enumerate() {
                     if result.is_err() {
@@ -69,6 +71,15 @@ impl Session {
         Ok(())
     }
 
+    /// Whether a statement gives rows and may have changed others by then: rows that can't be told in the client's character set take that back,
+    /// so it has a transaction around it.
+    fn gives_rows(&self, sql: &str) -> bool {
+        let trees = sql::parse(sql, self.standard_conforming_strings()).unwrap_or_default();
+        trees.first().is_some_and(|tree| {
+            matches!(tree, NodeEnum::ExecuteStmt(_)) || self.decide(tree, &[]).is_ok_and(|d| d.plan.gives_rows())
+        })
+    }
+
     /// Which statements of a string are no part of a block that it has.
     async fn blocks_of(&mut self, sql: &str, joins: &mut Vec<bool>) -> Result<()> {
         let _reading = self.before_reading(sql).await?;
@@ -84,8 +95,9 @@ impl Session {
         if joins && !self.transaction.is_active() {
             self.transaction.begin("BEGIN", false);
         }
-        let done = self.one_statement(sql).await?;
+        let done = self.one_statement(sql).await;
         self.io.all_is_told()?;
+        let done = done?;
         if last || !self.batch {
             self.finish_implicit(false).await?;
         }
@@ -287,6 +299,8 @@ impl Session {
         if let Pin::Lost(_) = self.pin {
             return self.still_stands();
         }
+        // What could not be told of it came first.
+        let e = self.io.all_is_told().err().unwrap_or(e);
         if e.code() == sqlstate::QUERY_CANCELED && self.io.has_left() {
             return Err(ExecError::lost("the client left"));
         }

@@ -17,7 +17,7 @@ use pool::{Conn, PoolError};
 use crate::gid::Gid;
 
 /// How long a node may take to answer one question.
-const ANSWER_MAX: Duration = Duration::from_secs(1);
+const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// Decisions deleted from one node in one run.
 const FORGET_MAX: usize = 10_000;
 

@@ -54,6 +54,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ BEGIN
     IF TG_OP = 'TRUNCATE' THEN
         UPDATE herd.colocation SET version = gen_random_uuid();
+    ELSIF TG_OP = 'UPDATE' THEN
+        UPDATE herd.colocation SET version = gen_random_uuid()
+         WHERE id IN (SELECT colocation FROM changed UNION SELECT colocation FROM before);
     ELSE
         UPDATE herd.colocation SET version = gen_random_uuid() WHERE id IN (SELECT colocation FROM changed);
     END IF;
@@ -65,11 +68,14 @@ DO $herd$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = 'herd.shard'::regclass AND tgname = 'shards_deleted') THEN
         CREATE TRIGGER shards_inserted AFTER INSERT ON herd.shard REFERENCING NEW TABLE AS changed
             FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
-        CREATE TRIGGER shards_updated AFTER UPDATE ON herd.shard REFERENCING NEW TABLE AS changed
+        CREATE TRIGGER shards_updated AFTER UPDATE ON herd.shard REFERENCING NEW TABLE AS changed OLD TABLE AS before
             FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
         CREATE TRIGGER shards_truncated AFTER TRUNCATE ON herd.shard FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
         CREATE TRIGGER shards_deleted AFTER DELETE ON herd.shard REFERENCING OLD TABLE AS changed
             FOR EACH STATEMENT EXECUTE FUNCTION herd.shards_changed();
+        -- Whoever repairs by hand, as a replica, too.
+        ALTER TABLE herd.shard ENABLE ALWAYS TRIGGER shards_inserted, ENABLE ALWAYS TRIGGER shards_updated,
+            ENABLE ALWAYS TRIGGER shards_truncated, ENABLE ALWAYS TRIGGER shards_deleted;
     END IF;
 END $herd$;
 

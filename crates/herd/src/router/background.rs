@@ -20,8 +20,11 @@ use super::rights::Follower;
 /// So many routers look at the nodes: those of the lowest numbers. One is enough; the others are there when it dies.
 const WATCHERS: usize = 3;
 const RECOVERY_EVERY: Duration = Duration::from_secs(2);
-/// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs.
-const RECOVERY_LIMIT: Duration = Duration::from_secs(4);
+/// How long nodes may keep recovery waiting: those that answer are not to wait for one that hangs (two questions of
+/// three seconds, at most).
+const RECOVERY_LIMIT: Duration = Duration::from_secs(8);
+/// Routers that need not look do so now and then: those of the lowest numbers may reach home and not the nodes.
+const OTHERS_LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How often to look whether home is back; with the time a probe takes less than a lease.
 const RECONNECT_EVERY: Duration = Duration::from_millis(200);
 /// Home may take so long to answer a report.
@@ -108,13 +111,19 @@ fn said(body: &[u8]) -> Option<&str> {
 
 /// Finishes what dead routers left behind, at the start and every few seconds; looks whether a router died between
 /// changing the catalog and telling of it, and whether rights were changed without a router. All but `WATCHERS` routers look at home
-/// alone; not those that read standbys, whose reads must know of such changes.
+/// alone, and at the nodes once a minute; not those that read standbys, whose reads must know of such changes.
 async fn recover(router: Arc<Router>, health: Arc<Health>, before: Arc<AtomicUsize>) {
     let mut conns: HashMap<i32, Conn> = HashMap::new();
     let mut follower = Follower::default();
+    let mut looked = Instant::now();
     loop {
         let snapshot = router.herd.epoch.load().snapshot.clone();
-        let watches = before.load(Ordering::Relaxed) < WATCHERS || router.herd.standbys.are_there();
+        let watches = before.load(Ordering::Relaxed) < WATCHERS
+            || router.herd.standbys.are_there()
+            || looked.elapsed() > OTHERS_LOOK_EVERY;
+        if watches {
+            looked = Instant::now();
+        }
         let looked_at = |node: i32| node == snapshot.home || watches && snapshot.node(node).is_some();
         conns.retain(|node, conn| !conn.is_broken() && looked_at(*node));
         let mut connecting = JoinSet::new();

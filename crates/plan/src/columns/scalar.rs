@@ -72,8 +72,16 @@ fn truncated(unit: &str, of: Expr) -> Found<Expr> {
     match of.ty {
         _ if !UNITS.contains(&unit) => Err(refused(&format!("date_trunc() to '{unit}'"))),
         Ty::Timestamp => {
-            let unit = Expr { ty: Ty::Text, kind: Kind::Constant(unit.into()) };
-            Ok(Expr { ty: Ty::Timestamp, kind: Kind::Call("date_trunc", vec![unit, of]) })
+            let text = |text: &str| Expr { ty: Ty::Text, kind: Kind::Constant(text.into()) };
+            let moment = |kind| Expr { ty: Ty::Timestamp, kind };
+            let start = moment(Kind::Call("date_trunc", vec![text(unit), of]));
+            // PostgreSQL has nothing before.
+            let first = moment(Kind::Constant("4714-11-24 (BC) 00:00:00".into()));
+            let early = Expr::condition(Kind::Infix("<", vec![start.clone(), first]));
+            let infinite = Expr::condition(Kind::Call("isinf", vec![start.clone()]));
+            let error = moment(Kind::Call("error", vec![text("timestamp out of range")]));
+            let whens = vec![(infinite, start.clone()), (early, error)];
+            Ok(moment(Kind::Case { whens, otherwise: Box::new(start) }))
         }
         // PostgreSQL makes a date one with a zone first.
         ty => Err(refused(&format!("date_trunc() of {}", ty.name()))),

@@ -15,7 +15,7 @@ use crate::encoding::{Encoding, Untranslatable, Wrong};
 pub struct Spoken {
     pub encoding: Arc<Encoding>,
     /// COPY data is in the character set that its statement has named.
-    pub copy_as_it_is: bool,
+    copy_as_it_is: bool,
     /// Of the rows to come; text where nothing is said.
     pub columns: Vec<How>,
     /// The first bytes of a character whose others come with the next COPY data.
@@ -74,10 +74,10 @@ impl Spoken {
 
     /// A message of the client's, its texts as UTF-8. What is no character becomes a byte that no UTF-8 has, and is refused where it is read.
     pub fn heard(&mut self, frame: Frame) -> Frame {
+        self.wrong = None;
         if frame.body().is_ascii() || !matches!(frame.tag(), b'Q' | b'P' | b'B' | b'D' | b'C' | b'E' | b'f') {
             return frame;
         }
-        self.wrong = None;
         let mut body = Vec::with_capacity(frame.raw.len() * 3 / 2);
         // One that is cut short stays as it is: whoever reads it says so.
         match self.hear(frame.tag(), frame.body(), &mut body) {
@@ -97,12 +97,12 @@ impl Spoken {
             out.push(0);
         }
         if tag == b'B' {
-            let formats = (0..reader.i16()?).map(|_| reader.i16()).collect::<Result<Vec<_>, _>>()?;
-            put_i16(out, formats.len() as i16);
+            let formats = (0..reader.count(2)?).map(|_| reader.i16()).collect::<Result<Vec<_>, _>>()?;
+            put_count(out, formats.len());
             formats.iter().for_each(|f| put_i16(out, *f));
-            let values = reader.i16()?;
-            put_i16(out, values);
-            for n in 0..usize::try_from(values).unwrap_or(0) {
+            let values = reader.count(4)?;
+            put_count(out, values);
+            for n in 0..values {
                 let length = reader.i32()?;
                 let Ok(length) = usize::try_from(length) else {
                     put_i32(out, length);
@@ -122,6 +122,13 @@ impl Spoken {
         }
         out.extend_from_slice(reader.bytes(reader.remaining())?);
         Ok(())
+    }
+
+    /// The data of another COPY is to come, or to go.
+    pub fn copy_begins(&mut self, as_it_is: bool) {
+        self.copy_as_it_is = as_it_is;
+        self.cut.clear();
+        self.wrong = None;
     }
 
     /// COPY data of the client's; the last bytes may wait for the next.
@@ -175,9 +182,9 @@ impl Spoken {
         let mut reader = Reader::new(body);
         match tag {
             b'D' => {
-                let values = reader.i16()?;
-                put_i16(out, values);
-                for n in 0..usize::try_from(values).unwrap_or(0) {
+                let values = reader.count(4)?;
+                put_count(out, values);
+                for n in 0..values {
                     let length = reader.i32()?;
                     let at = out.len();
                     put_i32(out, length);
@@ -193,8 +200,8 @@ impl Spoken {
                 }
             }
             b'T' => {
-                let columns = reader.i16()?;
-                put_i16(out, columns);
+                let columns = reader.count(19)?;
+                put_count(out, columns);
                 self.columns.clear();
                 for _ in 0..columns {
                     self.encoding.encode(reader.cstr_bytes()?, out)?;
@@ -248,6 +255,11 @@ impl Spoken {
 pub fn binary(what: &str, encoding: &str) -> ExecError {
     let message = format!("{what} in binary format are not supported with client_encoding \"{encoding}\"");
     ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Use the text format, or client_encoding UTF8.")
+}
+
+/// Of values or columns, up to 65535.
+fn put_count(out: &mut Vec<u8>, n: usize) {
+    out.extend_from_slice(&(n as u16).to_be_bytes());
 }
 
 fn put_i16(out: &mut Vec<u8>, n: i16) {

@@ -23,7 +23,9 @@ impl Session {
         }
         let Some(mut portal) = self.portals.remove(name) else {
             if self.cursors.contains_key(name) {
+                self.io.rows_as(vec![]);
                 let done = self.execute_cursor(name, rows_max).await?;
+                self.io.all_is_told()?;
                 self.batch = self.transaction.is_active();
                 self.tell_end(&done);
                 return Ok(());
@@ -56,9 +58,8 @@ impl Session {
         {
             self.portals.insert(name, portal);
         }
-        let told = self.io.all_is_told();
+        self.io.all_is_told()?;
         let done = result?;
-        told?;
         // What follows up to Sync shares a block with it, as in PostgreSQL (start_xact_command in postgres.c).
         self.batch = self.transaction.is_active();
         self.tell_end(&done);
@@ -131,19 +132,22 @@ impl Session {
         let prepared = self.current(&portal.prepared).await?;
         self.parsed_when_failed(&prepared.parsed)?;
         let alone = self.io.next_type() == Some(b'S') && !self.transaction.is_active();
+        // Rows that can't be told in the client's character set take back what their statement has done.
+        let taken_back = self.io.encoding().is_some();
         match &prepared.parsed {
             Parsed::Empty => Ok(Forwarded { empty: true, ..Default::default() }),
             Parsed::Tree(tree) => {
                 let tree = tree.clone();
                 // Names may mean something else than when it was parsed.
                 let decided = self.decide(&tree, &portal.bound.types)?;
-                if !alone && !self.transaction.is_active() && decided.kind.joins == Joins::Always {
+                let begins = !alone && decided.kind.joins == Joins::Always || taken_back && decided.plan.gives_rows();
+                if begins && !self.transaction.is_active() {
                     self.transaction.begin("BEGIN", false);
                 }
                 Box::pin(self.run_tree(&tree, decided, &prepared.sql, Some(&portal.bound))).await
             }
             Parsed::Planned(compiled) => {
-                if (!alone || rows_max > 0) && !self.transaction.is_active() {
+                if (!alone || rows_max > 0 || taken_back) && !self.transaction.is_active() {
                     self.transaction.begin("BEGIN", false);
                 }
                 let compiled = compiled.clone();

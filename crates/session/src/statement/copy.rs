@@ -23,7 +23,7 @@ impl Session {
             if option(c, "format").is_some_and(|arg| matches!(&arg, NodeEnum::String(s) if s.sval == "binary")) {
                 return Err(binary("COPY data", encoding));
             }
-            self.io.copy_as_it_is(option(c, "encoding").is_some());
+            self.io.copy_begins(option(c, "encoding").is_some());
         }
         let mut retry = self.retry();
         let result = loop {
