@@ -311,3 +311,259 @@ def test_who_may_and_what_is_refused(elastic):
             assert prepared.execute("select * from herd.repair(%s, dry_run => true)", ("r_mine",), binary=True).fetchall() == []
         connection.execute("drop table r_here, r_mine")
         connection.execute("drop role r_nobody")
+
+
+def _past(elastic, node: int, *statements: str) -> None:
+    """Written to a node with nothing looking at it."""
+    elastic.on_node(node, "; ".join(("set session_replication_role = replica", *statements)))
+
+
+def test_what_is_between_two_moments_is_not_told(elastic):
+    """Shards that move, are split and merged, and a reference table that is written, are right at any moment; so are two who look."""
+    elastic.without_tables()
+    for name in ("r_goes", "r_along"):
+        elastic.a.run(
+            f"create table {name} (id int primary key, v int)", f"select create_distributed_table('{name}', 'id', colocate_with => '{'none' if name == 'r_goes' else 'r_goes'}')",
+            f"insert into {name} select g, g from generate_series(1, 500) g",
+        )
+    elastic.a.run("create table r_all (id int primary key, v int)", "select create_reference_table('r_all')", "insert into r_all select g, g from generate_series(1, 3000) g")
+    stop, errors, done = threading.Event(), [], []
+
+    def until_stopped(connection_of, one):
+        with connection_of.connect() as connection:
+            turn = 0
+            while not stop.is_set() and not errors:
+                try:
+                    done.append(one(connection, turn))
+                except psycopg.Error as error:
+                    errors.append(error)
+                turn += 1
+
+    def moves(connection, turn):
+        match turn % 3:
+            case 0:
+                elastic.moves("r_goes", 0)
+            case 1:
+                connection.execute("select herd.merge_shards('r_goes', 1, 4)")
+            case 2:
+                connection.execute("select herd.split_shard('r_goes', 1)")
+        return ("moved", turn)
+
+    def looks(call):
+        return lambda connection, turn: ("found", connection.execute(f"select * from herd.repair({call})").fetchall())
+
+    def writes(connection, turn):
+        connection.execute("update r_all set v = v + 1 where id = %s", (turn % 100 + 1,))
+        return ("written", turn)
+
+    threads = [threading.Thread(target=until_stopped, args=of) for of in (
+        (elastic.a, moves), (elastic.a, writes), (elastic.b, looks("dry_run => true")), (elastic.b, looks("'r_along'")), (elastic.a, looks("'r_all', dry_run => true")))]
+    for thread in threads:
+        thread.start()
+    time.sleep(20)
+    stop.set()
+    for thread in threads:
+        thread.join(60)
+    assert errors == []
+    kinds = [kind for kind, _ in done]
+    assert kinds.count("moved") > 2 and kinds.count("found") > 5 and kinds.count("written") > 10, kinds
+    assert [found for kind, found in done if kind == "found" and found] == []
+    with elastic.a.connect() as connection:
+        connection.execute("drop table r_goes, r_along, r_all")
+
+
+def test_what_a_running_job_has_made_is_its_own(elastic, waiting):  # noqa: F811
+    assert any(elastic.on_node(n, "select 1 from pg_class where relname like 'herd_moving%'") for n in (1, 2, 3))
+    assert _repair(elastic, "dry_run => true") == []
+    assert waiting() is None
+    elastic.is_tidy()
+
+
+def test_one_lost_row_is_not_made_up_for_by_another(elastic):
+    """As many rows refer to none afterwards as before, but others."""
+    elastic.a.run(
+        "drop table if exists r_lives, r_land", "create table r_land (code text primary key)", "select create_reference_table('r_land')", "insert into r_land values ('at'), ('de'), ('fr')",
+        "create table r_lives (id int primary key, code text references r_land)", "select create_distributed_table('r_lives', 'id', colocate_with => 'none')",
+        "insert into r_lives select g, 'at' from generate_series(1, 300) g",
+    )
+    _past(elastic, 2, "delete from r_land where code = 'at'", "insert into r_land values ('xx')", "update r_lives set code = 'xx' where id in (select id from r_lives order by id limit 20)")
+    found = _repair(elastic, "'r_land'")
+    assert [(mended, '20 rows on node "node2" would refer' in action) for *_, mended, action in found] == [(False, True)], found
+    assert elastic.on_node(2, "select code from r_land order by 1") == [("de",), ("fr",), ("xx",)]
+    # As it is said: those that refer are put right.
+    _past(elastic, 2, "update r_lives set code = 'at' where code = 'xx'")
+    assert [f[3] for f in _repair(elastic, "'r_land'")] == [True]
+    _is_clean(elastic, "'r_land'")
+    elastic.a.run("drop table r_lives, r_land")
+
+
+def test_code_that_always_fires_is_not_run(elastic, lands):
+    """Triggers that session_replication_role does not keep from firing would run as who repairs."""
+    elastic.a.run(
+        "drop table if exists r_kind", "drop role if exists r_owner", "create role r_owner", "create table r_kind (id int primary key, v text)", "select create_reference_table('r_kind')", "insert into r_kind values (1, 'one')",
+        "create or replace function r_fires() returns trigger language plpgsql as $$ begin raise exception 'code of an owner runs as %', current_user; end $$",
+        *(f"create trigger r_fires before insert or delete on {t} for each row execute function r_fires()" for t in ("r_order", "r_kind")),
+        "alter table r_item owner to r_owner", "alter table r_kind owner to r_owner",
+    )
+    # r_order has a generated column, whose expression is an owner's code: it is a superuser's.
+    _past(elastic, 3, "insert into r_order (land, id) values ('de', 800)", "insert into r_kind values (2, 'two')", "insert into r_item values ('de', 800, 1)")
+    for how in ("always", "replica"):
+        elastic.a.run(*(f"alter table {t} enable {how} trigger r_fires" for t in ("r_order", "r_kind")))
+        for call in ("'r_order', dry_run => true", "'r_item'"):
+            found = _repair(elastic, call)
+            assert len(found) == 2 and not any(f[3] for f in found) and all("ALTER TABLE public.r_order ENABLE TRIGGER r_fires" in f[4] for f in found), found
+        for call in ("'r_kind', dry_run => true", "'r_kind'"):
+            found = _repair(elastic, call)
+            assert [(f[0], f[3]) for f in found] == [("node3", False)] and "ALTER TABLE public.r_kind ENABLE TRIGGER r_fires" in found[0][4], found
+    # On a shard alone.
+    elastic.a.run("alter table r_order enable trigger r_fires", "alter table r_kind disable trigger r_fires")
+    part = _partition(elastic, "r_order", 0)
+    elastic.on_node(1, f"alter table {part} enable always trigger r_fires")
+    found = _repair(elastic, "'r_order'")
+    assert not any(f[3] for f in found) and f"ALTER TABLE {part} ENABLE TRIGGER r_fires" in found[0][4], found
+    elastic.on_node(1, f"alter table {part} enable trigger r_fires")
+    # A column that home does not know would get its default, which is code, too.
+    elastic.on_node(3, "alter table r_kind add column more text default current_user")
+    found = _repair(elastic, "'r_kind'")
+    assert [f[3] for f in found] == [False] and "other columns" in found[0][4], found
+    elastic.on_node(3, "alter table r_kind drop column more")
+    assert sorted(f[3] for f in _repair(elastic, "'r_order'")) == [True, True]
+    assert [f[3] for f in _repair(elastic, "'r_kind'")] == [True]
+    for table in ("r_order", "r_kind"):
+        _is_clean(elastic, f"'{table}'")
+    elastic.a.run("drop table r_kind", "alter table r_item owner to postgres", "drop function r_fires() cascade", "drop role r_owner")
+
+
+def test_whatever_the_clients_settings_are(elastic):
+    """Bounds and values are told and read under the same ones on all nodes."""
+    elastic.without_tables()
+    elastic.a.run(
+        "create table r_day (at date, id int, took interval, part float8, tags text[], zone timestamptz, primary key (at, id))",
+        "select create_distributed_table('r_day', 'at', 'range', 'none', bounds => array['from (''2026-01-01'') to (''2026-05-03'')', 'from (''2026-05-03'') to (''2026-12-01'')', 'default'])",
+        "create table r_part (part float8, id int, primary key (part, id))",
+        "select create_distributed_table('r_part', 'part', 'range', 'none', bounds => array['from (0) to (0.30000000000000004)', 'from (0.30000000000000004) to (1)', 'default'])",
+        "create table r_day_kind (id int primary key, took interval, part float8, tags text[])", "select create_reference_table('r_day_kind')",
+        "insert into r_day_kind values (1, '-1 day 2 hours', 0.30000000000000004, array[null, 'NULL'])",
+    )
+    _past(elastic, 3, "insert into r_day select date '2026-05-03' + g, g, '-1 day 2 hours', 0.1::float8 + 0.2::float8, array[null, 'NULL'], timestamptz '2026-05-03 01:02:03.456+02' from generate_series(0, 60) g",
+          "insert into r_part values (0.30000000000000004, 1), (0.5, 2)", "delete from r_day_kind")
+    settings = "set datestyle = 'SQL, DMY'; set timezone = 'Asia/Kolkata'; set intervalstyle = 'sql_standard'; set extra_float_digits = -3; set array_nulls = off; set bytea_output = 'escape'; set standard_conforming_strings = off"
+    with elastic.b.connect() as connection:
+        for setting in settings.split("; "):
+            connection.execute(setting)
+        for dry in ("true", "false"):
+            mended = dry == "false"
+            found = connection.execute(f"select * from herd.repair('r_day', dry_run => {dry})").fetchall()
+            assert [(f[2].split(" of ")[0], f[3]) for f in found] == [("61 rows", mended)], found
+            found = connection.execute(f"select * from herd.repair('r_part', dry_run => {dry})").fetchall()
+            assert [(f[2].split(" of ")[0], f[3]) for f in found] == [("2 rows", mended)], found
+        assert [f[3] for f in connection.execute("select * from herd.repair('r_day_kind')").fetchall()] == [True]
+    for table in ("r_day", "r_part", "r_day_kind"):
+        _is_clean(elastic, f"'{table}'")
+    with elastic.a.connect() as connection:
+        what = "took = '-1 day 2 hours' and part = 0.30000000000000004 and tags[1] is null and tags[2] = 'NULL'"
+        assert connection.execute(f"select count(*), count(distinct at) from r_day where {what} and zone = '2026-05-03 01:02:03.456+02' and at = date '2026-05-03' + id").fetchone() == (61, 61)
+        assert [row for id in range(61) for row in connection.execute("select 1 from r_day where at = date '2026-05-03' + %s", (id,)).fetchall()] == [(1,)] * 61
+        assert connection.execute("select id from r_part where part = 0.30000000000000004").fetchall() == [(1,)]
+        assert elastic.on_node(3, f"select id from r_day_kind where {what}") == [(1,)]
+        connection.execute("drop table r_day, r_part, r_day_kind")
+
+
+def _most_bytes(elastic) -> int:
+    with open(f"/proc/{elastic.routers[1].process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
+
+
+def test_large_rows_go_one_by_one(elastic, lands):
+    with elastic.b.connect() as connection:
+        connection.execute("select count(*) from r_order")
+    before = _most_bytes(elastic)
+    _past(elastic, 3, "insert into r_order (land, id, note) select l, 1000 + g, repeat('x', 3000000) from unnest(array['de', 'fr']) l, generate_series(1, 60) g")
+    found = _repair(elastic, "'r_order'")
+    assert sorted((f[2].split(" of ")[0], f[3]) for f in found) == [("60 rows", True)] * 2, found
+    assert _most_bytes(elastic) - before < 150_000_000, "a page of rows is bounded by its bytes"
+    _is_clean(elastic, "'r_order'")
+    with elastic.a.connect() as connection:
+        assert connection.execute("select count(*), min(length(note)) from r_order where id > 1000").fetchone() == (120, 3_000_000)
+
+
+def test_sequences_that_are_left(elastic):
+    elastic.a.run(
+        "drop table if exists r_mark, r_again, r_small", "drop sequence if exists r_round", "create table r_mark (id serial primary key, v int)", "select create_distributed_table('r_mark', 'id', colocate_with => 'none')",
+        "insert into r_mark (v) select g from generate_series(1, 10) g", "insert into r_mark values (2147483647, 0)",
+        "create sequence r_round maxvalue 50 cycle", "create table r_again (id int primary key, n int default nextval('r_round'))", "select create_distributed_table('r_again', 'id', colocate_with => 'none')",
+        "insert into r_again (id) select g from generate_series(1, 60) g",
+    )
+    with elastic.a.connect() as connection:
+        assert _repair(elastic, "'r_again'") == [], "what begins anew is behind by nature"
+        for call in ("'r_mark', dry_run => true", "'r_mark'"):
+            found = _repair(elastic, call)
+            assert [(f[1], f[3]) for f in found] == [("public.r_mark_id_seq", False)] and "its end is 2147483647" in found[0][4], found
+        assert connection.execute("insert into r_mark (v) select g from generate_series(1, 300) g").rowcount == 300
+        # What is said works.
+        call = found[0][4].split(" or ")[-1].split(", and little")[0]
+        connection.execute("update r_mark set v = 1 where id = 2147483647")
+        connection.execute(call.replace("2147483647", "5000"))
+        connection.execute("delete from r_mark where id = 2147483647")
+        connection.execute("insert into r_mark (id, v) values (6000, 1)")
+        assert [f[3] for f in _repair(elastic, "'r_mark'")] == [True]
+        _is_clean(elastic, "'r_mark'")
+        # Behind its end there are no values to meet, and before it may be.
+        connection.execute("alter sequence r_mark_id_seq maxvalue 9000")
+        connection.execute("insert into r_mark values (9500, 1)")
+        found = _repair(elastic, "'r_mark'")
+        assert [f[3] for f in found] == [False] and "ALTER SEQUENCE public.r_mark_id_seq AS bigint NO MAXVALUE" in found[0][4], found
+        connection.execute("alter sequence public.r_mark_id_seq as bigint no maxvalue")
+        assert [f[3] for f in _repair(elastic, "'r_mark'")] == [True]
+        connection.execute("drop table r_mark, r_again")
+        connection.execute("drop sequence r_round")
+
+
+def test_rows_of_many_columns(elastic):
+    columns = ", ".join(f"c{i} text default 'v''{i}'" for i in range(140))
+    elastic.a.run(
+        "drop table if exists r_wide, r_wide_kind", f"create table r_wide (land text, id int, {columns}, primary key (land, id))",
+        "select create_distributed_table('r_wide', 'land', 'list', 'none', bounds => array['in (''de'')', 'in (''fr'')', 'default'])",
+        f"create table r_wide_kind (id int primary key, {columns})", "select create_reference_table('r_wide_kind')", "insert into r_wide_kind values (1), (2)",
+    )
+    node = elastic.shards("r_wide")[2]
+    _past(elastic, node, "insert into r_wide (land, id, c7) select l, g, nullif(g, 1)::text from unnest(array['de', 'fr']) l, generate_series(1, 5) g", "update r_wide_kind set c139 = '\\' where id = 2")
+    assert [f[3] for f in _repair(elastic, "'r_wide'")] == [True, True]
+    assert [f[3] for f in _repair(elastic, "'r_wide_kind'")] == [True]
+    for table in ("r_wide", "r_wide_kind"):
+        _is_clean(elastic, f"'{table}'")
+    with elastic.a.connect() as connection:
+        assert connection.execute("select c7, c139 from r_wide where land = 'de' and id in (1, 2) order by id").fetchall() == [(None, "v'139"), ("2", "v'139")]
+        connection.execute("drop table r_wide, r_wide_kind")
+
+
+def test_what_can_only_be_told_of_rows(elastic):
+    elastic.without_tables()
+    elastic.a.run(
+        "create table r_at (id int, at date, v int, primary key (id, at)) partition by range (at)",
+        *(f"create table r_at_{month} partition of r_at for values from ('2026-0{month}-01') to ('2026-0{month + 1}-01')" for month in (1, 2)),
+        "select create_distributed_table('r_at', 'id', 'range', 'none', bounds => array['from (1) to (50)', 'from (50) to (100)', 'default'])",
+        "create table r_late (land text, id int, unique (land, id) deferrable)", "select create_distributed_table('r_late', 'land', 'list', 'none', bounds => array['in (''de'')', 'in (''fr'')', 'default'])",
+    )
+    # Of another month: into the shard past its bounds, as a restore that does not look.
+    for shard in (0, 2):
+        node, part = elastic.shards("r_at_1")[shard], _partition(elastic, "r_at_1", shard)
+        bound = elastic.on_node(node, "select pg_get_expr(relpartbound, oid), pg_get_partition_constraintdef(oid) from pg_class where oid = %s::regclass", (part,))[0]
+        elastic.on_node(node, f"alter table r_at_1 detach partition {part}")
+        elastic.on_node(node, f"insert into {part} values ({7 if shard == 0 else 700}, '2026-02-10', 1)")
+        elastic.on_node(node, f"alter table {part} add constraint fake check ({bound[1]}) not valid")
+        elastic.on_node(node, "update pg_constraint set convalidated = true where conname = 'fake'")
+        elastic.on_node(node, f"alter table r_at_1 attach partition {part} {bound[0]}; alter table {part} drop constraint fake")
+        found = _repair(elastic, "'r_at'")
+        assert [(f[1], f[3]) for f in found] == [(part, False)] and "of another partition by time" in found[0][2] and "INSERT them through a router" in found[0][4], found
+        elastic.on_node(node, f"delete from {part}")
+    _is_clean(elastic, "'r_at'")
+    node = elastic.shards("r_late")[2]
+    _past(elastic, node, "insert into r_late values ('de', 1)")
+    found = _repair(elastic, "'r_late'")
+    assert [f[3] for f in found] == [False] and "DEFERRABLE" in found[0][4], found
+    with elastic.a.connect() as connection:
+        connection.execute("alter table r_late drop constraint r_late_land_id_key")
+        connection.execute("alter table r_late add unique (land, id)")
+        assert [f[3] for f in _repair(elastic, "'r_late'")] == [True]
+        connection.execute("drop table r_at, r_late")

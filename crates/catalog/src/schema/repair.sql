@@ -1,10 +1,13 @@
 -- What herd.repair() asks of one node, and has it do there. All but what jobs have left is done in the name of who asks, whose rights on the
--- tables count. Rows are told as lists of VALUES: nothing of them is read but by the types that they go into.
+-- tables count. Rows are told as lists of VALUES: nothing of them is read but by the types that they go into. Whatever tells values or reads them does
+-- so under the same settings, which are none of the client's. What reads rows asks first whether code of the tables' owners would run by it, in the
+-- same statement, and until this ends they can add none.
 
 -- The shards that this node has of a table, and which rows each may hold. That is told as PostgreSQL does, but for the tables that it is split
 -- by, which have other numbers on another node: '@1' is the table itself. NULL: what no other shard holds.
 CREATE OR REPLACE FUNCTION herd.shard_bounds(parent regclass) RETURNS TABLE (shard text, bound text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET array_nulls = on SET xmloption = 'content' SET lc_monetary = 'C' SET standard_conforming_strings = on AS
 $body$
 DECLARE
     item record;
@@ -27,28 +30,32 @@ $body$;
 COMMENT ON FUNCTION herd.shard_bounds(regclass) IS 'the shards of a table on this node, and which rows each may hold';
 
 -- Of a shard's rows those that it may not hold, or that another one is to have, and where each belongs: the place among `bounds`, which are
--- told as herd.shard_bounds() does; 0: none of these.
+-- told as herd.shard_bounds() does; 0: none of these; -1: not even the table is to have it, which is a partition by time then.
 CREATE OR REPLACE FUNCTION herd.misplaced_sql(parent regclass, part regclass, bounds text[]) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET array_nulls = on SET xmloption = 'content' SET lc_monetary = 'C' SET standard_conforming_strings = on AS
 $body$
 DECLARE
     line record;
     own text := CASE WHEN (SELECT pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT' FROM pg_class c WHERE c.oid = part) THEN pg_get_partition_constraintdef(part) END;
     which text := (SELECT string_agg(format('WHEN %s THEN %s', b.bound, b.n), ' ' ORDER BY b.n) FROM unnest(bounds) WITH ORDINALITY b (bound, n));
+    whole text := pg_get_partition_constraintdef(parent);
     hashed text := 'satisfies_hash_partition(%L::oid,';
 BEGIN
     FOR line IN SELECT a.relid::oid::text AS oid, a.n FROM pg_partition_ancestors(parent) WITH ORDINALITY a (relid, n) LOOP
         which := replace(which, format(hashed, '@' || line.n), format(hashed, line.oid));
     END LOOP;
-    which := coalesce('CASE ' || which || ' ELSE 0 END', '0');
-    RETURN format('SELECT ctid AS "herd: at", %s AS "herd: place", * FROM ONLY %s WHERE %s', which, part, coalesce('(' || own || ') IS NOT TRUE', which || ' > 0'));
+    which := coalesce('CASE ' || nullif(concat_ws(' ', 'WHEN (' || whole || ') IS NOT TRUE THEN -1', which), '') || ' ELSE 0 END', '0');
+    RETURN format('SELECT ctid AS "herd: at", %s AS "herd: place", * FROM ONLY %s WHERE %s', which, part, coalesce('(' || own || ') IS NOT TRUE', which || ' <> 0'));
 END
 $body$;
 COMMENT ON FUNCTION herd.misplaced_sql(regclass, regclass, text[]) IS 'a query for rows of a shard that belong elsewhere';
 
 CREATE OR REPLACE FUNCTION herd.misplaced(parent regclass, part regclass, bounds text[]) RETURNS TABLE (place integer, count bigint)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = off SET constraint_exclusion = off AS
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off SET constraint_exclusion = off SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET array_nulls = on SET xmloption = 'content' SET lc_monetary = 'C' SET standard_conforming_strings = on AS
 $body$ BEGIN
+    PERFORM herd.ask_rows(ARRAY[parent::text], NULL);
     RETURN QUERY EXECUTE format('SELECT w."herd: place", count(*) FROM (%s) w GROUP BY 1 ORDER BY 1', herd.misplaced_sql(parent, part, bounds));
 END
 $body$;
@@ -60,22 +67,36 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT array_agg(quote_ident(a.attname) ORDER BY a.attname) FROM pg_attribute a WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' $$;
 COMMENT ON FUNCTION herd.told_columns(regclass) IS 'the columns that rows of a table are told by';
 
--- A row as an expression that tells it.
+-- A row as an expression that tells it, by its types' output functions alone: casts may be users'. A call takes a hundred arguments, an array any number.
 CREATE OR REPLACE FUNCTION herd.told_row(target regclass) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
-$$ SELECT format('format(%L, %s)', '(' || array_to_string(array_agg('%L'::text), ', ') || ')', string_agg(c.name, ', ')) FROM unnest(herd.told_columns(target)) c (name) $$;
+$$ SELECT format('''('' || array_to_string(ARRAY[%s], '', '') || '')''', string_agg(format('format(''%%L'', %s)', c.name), ', ')) FROM unnest(herd.told_columns(target)) c (name) $$;
 COMMENT ON FUNCTION herd.told_row(regclass) IS 'an expression that tells a row of a table';
 
--- Such rows that belong to one place, so many behind one of them.
-CREATE OR REPLACE FUNCTION herd.misplaced_rows(parent regclass, part regclass, bounds text[], place integer, behind text, most integer) RETURNS TABLE (at text, told text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = off SET constraint_exclusion = off SET timezone = 'UTC' SET datestyle = 'ISO, MDY'
-SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS
-$body$ BEGIN
-    RETURN QUERY EXECUTE format('SELECT w."herd: at"::text, %s FROM (%s) w WHERE w."herd: place" = %s AND w."herd: at" > %L::tid ORDER BY w."herd: at" LIMIT %s',
-                                herd.told_row(parent), herd.misplaced_sql(parent, part, bounds), place, behind, most);
+-- Such rows that belong to one place, behind one of them: so many, or one more than have so many bytes. Each is told when it is its turn, and not
+-- all before they are put in order.
+CREATE OR REPLACE FUNCTION herd.misplaced_rows(parent regclass, part regclass, bounds text[], place integer, behind text, most integer, most_bytes bigint) RETURNS TABLE (at text, told text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = off SET constraint_exclusion = off SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET array_nulls = on SET xmloption = 'content' SET lc_monetary = 'C' SET standard_conforming_strings = on AS
+$body$
+DECLARE
+    one text := format('SELECT %s FROM ONLY %s WHERE ctid = $1', herd.told_row(parent), part);
+    row_at tid;
+    row_told text;
+    bytes bigint := 0;
+BEGIN
+    FOR row_at IN EXECUTE format('SELECT w."herd: at" FROM (%s) w WHERE w."herd: place" = %s AND w."herd: at" > %L::tid ORDER BY w."herd: at" LIMIT %s',
+                                 herd.misplaced_sql(parent, part, bounds), place, behind, most) LOOP
+        EXECUTE one INTO STRICT row_told USING row_at;
+        at := row_at;
+        told := row_told;
+        RETURN NEXT;
+        bytes := bytes + octet_length(told);
+        EXIT WHEN bytes >= most_bytes;
+    END LOOP;
 END
 $body$;
-COMMENT ON FUNCTION herd.misplaced_rows(regclass, regclass, text[], integer, text, integer) IS 'rows of a shard that belong elsewhere';
+COMMENT ON FUNCTION herd.misplaced_rows(regclass, regclass, text[], integer, text, integer, bigint) IS 'rows of a shard that belong elsewhere';
 
 -- No trigger fires for a row that is only put where it belongs, no foreign key's either: what refers to it comes along, and herd.dangling() tells
 -- whether anything is left. PostgreSQL lets superusers do so, and who was given SET on the parameter.
@@ -87,9 +108,51 @@ END
 $body$;
 COMMENT ON FUNCTION herd.without_triggers(boolean) IS 'keeps triggers from firing for the rest of the transaction, or no longer';
 
+-- Why rows are not put into a table, or a shard of one, or taken out of it; NULL: nothing keeps from it. Triggers and rules that fire whatever session_replication_role
+-- is would run as who asks, and so would the default of a column that the catalog does not know. Under locks that keep others from adding any.
+CREATE OR REPLACE FUNCTION herd.keeps_from_writing(parent regclass, part regclass, columns text[]) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE
+    fires record;
+    late name;
+BEGIN
+    SELECT f.* INTO fires FROM (
+        SELECT t.tgrelid::regclass AS of_table, 'trigger' AS kind, t.tgname AS name FROM pg_trigger t WHERE t.tgrelid IN (parent, part) AND t.tgenabled IN ('A', 'R')
+        UNION ALL SELECT w.ev_class::regclass, 'rule', w.rulename FROM pg_rewrite w WHERE w.ev_class IN (parent, part) AND w.ev_enabled IN ('A', 'R')
+    ) f ORDER BY f.of_table = parent DESC, f.name LIMIT 1;
+    IF FOUND THEN
+        RETURN format('%s "%s" of table %s is ENABLE ALWAYS or REPLICA, and its code would run as you. ALTER TABLE %s ENABLE %s %I, or DISABLE it, and repair again',
+                      fires.kind, fires.name, fires.of_table, fires.of_table, upper(fires.kind), fires.name);
+    END IF;
+    IF (SELECT array_agg(a.attname ORDER BY a.attname) FROM pg_attribute a WHERE a.attrelid = parent AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')
+       IS DISTINCT FROM (SELECT array_agg(c.name::name ORDER BY c.name::name) FROM unnest(columns) c (name)) THEN
+        RETURN format('table %s has other columns on this node than on home. Make them alike there, and repair again', parent);
+    END IF;
+    SELECT o.conname INTO late FROM pg_index i JOIN pg_constraint o ON o.conindid = i.indexrelid AND o.conrelid = i.indrelid
+     WHERE i.indrelid = part AND part <> parent AND NOT i.indimmediate LIMIT 1;
+    IF FOUND THEN
+        RETURN format('constraint "%s" of table %s is DEFERRABLE, and PostgreSQL does not say then whether a row is there already. Make it NOT DEFERRABLE for as long as it lasts (drop it, and add it anew), or INSERT the rows through a router and DELETE them on this node',
+                      late, parent);
+    END IF;
+    RETURN NULL;
+END
+$body$;
+COMMENT ON FUNCTION herd.keeps_from_writing(regclass, regclass, text[]) IS 'why rows are not put into a table';
+
+-- For COPY from node to node in this transaction: what a node tells, another one reads as it was. Of those settings alone that clients are not told of.
+CREATE OR REPLACE FUNCTION herd.tell_alike() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$ BEGIN
+    PERFORM set_config('extra_float_digits', '1', true), set_config('array_nulls', 'on', true), set_config('xmloption', 'content', true), set_config('lc_monetary', 'C', true);
+END
+$body$;
+COMMENT ON FUNCTION herd.tell_alike() IS 'has COPY tell values as every node reads them';
+
 -- Puts rows into a shard; of each whether it was put: not where the shard has one of its key.
 CREATE OR REPLACE FUNCTION herd.put_rows(part regclass, columns text[], told text[]) RETURNS SETOF boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' AS
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET array_nulls = on SET xmloption = 'content' SET lc_monetary = 'C' SET standard_conforming_strings = on AS
 $body$
 DECLARE
     one text;
@@ -122,17 +185,18 @@ END
 $body$;
 COMMENT ON FUNCTION herd.drop_rows(regclass, text[]) IS 'takes rows away from a shard that they do not belong to';
 
--- How many rows on this node refer to none, by foreign keys of these tables and to them. Others' tables may be among those that refer.
-CREATE OR REPLACE FUNCTION herd.dangling(tables text[]) RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS
+-- The rows on this node that refer to none, by foreign keys of these tables and to them: each by the foreign key and a hash of what it says, and how often
+-- it is there, so that those which were there before are known again. Others' tables may be among those that refer.
+CREATE OR REPLACE FUNCTION herd.dangling_rows(tables text[], most integer) RETURNS TABLE (foreign_key oid, said bigint, times bigint)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET array_nulls = on SET xmloption = 'content' SET lc_monetary = 'C' SET standard_conforming_strings = on AS
 $body$
 DECLARE
     k record;
-    count bigint;
-    total bigint := 0;
+    count bigint := 0;
 BEGIN
     FOR k IN
-        SELECT o.conrelid::regclass AS refers, o.confrelid::regclass AS referred,
+        SELECT o.oid, o.conrelid::regclass AS refers, o.confrelid::regclass AS referred,
                string_agg(format('r.%I IS NOT NULL', a.attname), ' AND ') AS is_there, string_agg(format('o.%I OPERATOR(%I.%s) r.%I', b.attname, n.nspname, p.oprname, a.attname), ' AND ') AS meets
           FROM pg_constraint o, LATERAL unnest(o.conkey, o.confkey, o.conpfeqop) u (own, other, operator)
           JOIN pg_attribute a ON a.attnum = u.own JOIN pg_attribute b ON b.attnum = u.other JOIN pg_operator p ON p.oid = u.operator JOIN pg_namespace n ON n.oid = p.oprnamespace
@@ -141,22 +205,30 @@ BEGIN
          GROUP BY o.oid, o.conrelid, o.confrelid
     LOOP
         PERFORM herd.ask_rows(ARRAY[k.refers::text, k.referred::text], NULL);
-        EXECUTE format('SELECT count(*) FROM %s r WHERE %s AND NOT EXISTS (SELECT FROM %s o WHERE %s)', k.refers, k.is_there, k.referred, k.meets) INTO count;
-        total := total + count;
+        foreign_key := k.oid;
+        FOR said, times IN EXECUTE format('SELECT hashtextextended(%s, 0), count(*) FROM %s r WHERE %s AND NOT EXISTS (SELECT FROM %s o WHERE %s) GROUP BY 1',
+                                          herd.told_row(k.refers), k.refers, k.is_there, k.referred, k.meets) LOOP
+            count := count + 1;
+            IF count > most THEN
+                RAISE EXCEPTION 'more than % rows of table "%" refer to rows of table "%" that are not there', most, k.refers, k.referred
+                    USING ERRCODE = 'foreign_key_violation', HINT = 'Delete those rows, or insert what they refer to, through a router, and repair again.';
+            END IF;
+            RETURN NEXT;
+        END LOOP;
     END LOOP;
-    RETURN total;
 END
 $body$;
-COMMENT ON FUNCTION herd.dangling(text[]) IS 'how many rows refer to none, by foreign keys of some tables and to them';
+COMMENT ON FUNCTION herd.dangling_rows(text[], integer) IS 'rows that refer to none, by foreign keys of some tables and to them';
 
 -- Alike where two nodes have the same rows of a table.
 CREATE OR REPLACE FUNCTION herd.digest(target regclass) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = off SET timezone = 'UTC' SET datestyle = 'ISO, MDY'
-SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off SET timezone = 'UTC' SET datestyle = 'ISO, MDY' SET intervalstyle = 'postgres' SET extra_float_digits = 1
+SET bytea_output = 'hex' SET array_nulls = on SET xmloption = 'content' SET lc_monetary = 'C' SET standard_conforming_strings = on AS
 $body$
 DECLARE
     said text;
 BEGIN
+    PERFORM herd.ask_rows(ARRAY[target::text], NULL);
     EXECUTE format('SELECT concat_ws('' '', count(*), sum(hashtextextended(%s, 0)::numeric)) FROM ONLY %s', herd.told_row(target), target) INTO said;
     RETURN said;
 END
@@ -165,11 +237,12 @@ COMMENT ON FUNCTION herd.digest(regclass) IS 'a sum of the rows of a table';
 
 -- The value that a column's sequence must not be behind: of a sequence that falls the least.
 CREATE OR REPLACE FUNCTION herd.furthest(target regclass, called text, falls boolean) RETURNS bigint
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET row_security = off AS
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS
 $body$
 DECLARE
     said bigint;
 BEGIN
+    PERFORM herd.ask_rows(ARRAY[target::text], NULL);
     EXECUTE format('SELECT %s(%I) FROM %s', CASE WHEN falls THEN 'min' ELSE 'max' END, called, target) INTO said;
     RETURN said;
 END

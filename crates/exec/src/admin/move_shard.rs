@@ -23,7 +23,6 @@ mod stream;
 mod switch;
 mod weights;
 
-pub(super) use changes::changed;
 pub use goal::{Goal, next as goal_next};
 pub use isolate::Isolation;
 pub use job::undo_orphans;

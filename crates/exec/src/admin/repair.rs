@@ -1,6 +1,7 @@
 //! `herd.repair(table)`: what was damaged past the routers, and has only one right answer, is put right; what has more than one is told, with what a
 //! person has to decide. It is done piece by piece, each in a transaction of its own, as a session asks for the next (session
-//! `statement/repair.rs`); first it is looked without locks, so that nobody waits where nothing is wrong.
+//! `statement/repair.rs`); first it is looked without locks, so that nobody waits where nothing is wrong, and what is found is told only if it is there under
+//! them, too.
 //!
 //! 1. `leftovers.rs`: what jobs have left
 //! 2. `rows.rs`: rows in shards that they do not belong to
@@ -8,10 +9,14 @@
 //! 4. `sequences.rs`: sequences that are behind their columns
 //! 5. `rights.rs`: what `herd.verify` says
 //!
+//! `dangling.rs` sees to it that no row loses what it refers to; `put.rs` brings rows to their shards.
+//!
 //! Here: which pieces there are, and how findings are told.
 
 mod copies;
+mod dangling;
 mod leftovers;
+mod put;
 mod rights;
 mod rows;
 mod sequences;
@@ -20,11 +25,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::plan::admin::{AdminCall, split_name};
-use catalog::{NodeId, Oid, Placement, Relation, qualified, quote_literal};
+use catalog::{NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_literal};
 use wire::backend::Field;
 use wire::{sqlstate, type_oid};
 
 use crate::client::{Answer, Client};
+use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
 use crate::work::Work;
@@ -152,6 +158,31 @@ impl<C: Client> Work<'_, C> {
         Forwarded { tag: format!("SELECT {}", found.len()), ..Default::default() }
     }
 
+    /// What was found without locks may have been between two moments: tables stay as they are from here on until the transaction ends. Nobody writes
+    /// them, nor reads them where something is going to be changed. The catalog as it is then, in which shards may be elsewhere by now.
+    async fn hold_still(&mut self, tables: &[Arc<Relation>], only_looks: bool) -> Result<Arc<Snapshot>> {
+        self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
+        let locks = Locks::of_group(tables, &[]);
+        self.take_locks(&if only_looks { locks.of_writers() } else { locks }).await?;
+        let now = self.snapshot_now().await?;
+        let nodes = |of: &Snapshot| of.nodes.iter().map(|n| n.id).collect::<Vec<_>>();
+        let is_same = |was: &Arc<Relation>| {
+            now.relations.get(&(was.schema.clone(), was.name.clone())).is_some_and(|r| r.oid == was.oid)
+        };
+        match tables.iter().all(is_same) && nodes(&now) == nodes(&self.epoch.snapshot) {
+            true => Ok(now),
+            false => Err(changed()),
+        }
+    }
+
+    /// Why code would run as who asks, or something else keeps from writing; None: nothing does. `part`: the table, or a shard of it.
+    async fn keeps_from_writing(&mut self, node: NodeId, table: &Relation, part: &str) -> Result<Option<String>> {
+        let columns = texts(table.columns.iter().filter(|c| !c.generated).map(|c| &c.name));
+        let (parent, part) = (regclass(&name(table)), regclass(part));
+        let said = self.ask_node(node, &format!("SELECT herd.keeps_from_writing({parent}, {part}, {columns})")).await?;
+        Ok(said.into_iter().flatten().flatten().next())
+    }
+
     pub(super) fn node_name(&self, node: NodeId) -> String {
         self.epoch.snapshot.node(node).map_or_else(String::new, |n| n.name.clone())
     }
@@ -163,30 +194,6 @@ impl<C: Client> Work<'_, C> {
         let rows = p.lane.rows(sql).await;
         self.put_back(p).await;
         Ok(rows?)
-    }
-
-    /// How many rows refer to none on each node, by foreign keys of these tables and to them.
-    async fn dangling(&mut self, tables: &[Arc<Relation>]) -> Result<Vec<(NodeId, i64)>> {
-        let ask = format!("SELECT herd.dangling({})", texts(tables.iter().map(|r| name(r))));
-        let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
-        let mut counts = Vec::new();
-        for node in nodes {
-            counts.push((node, number(&self.ask_node(node, &ask).await?)));
-        }
-        Ok(counts)
-    }
-
-    /// No row has lost what it refers to.
-    async fn none_dangles(&mut self, tables: &[Arc<Relation>], before: &[(NodeId, i64)]) -> Result<()> {
-        let after = self.dangling(tables).await?;
-        let Some((now, was)) = after.iter().zip(before).find(|(now, was)| now.1 > was.1) else { return Ok(()) };
-        let (count, node) = (now.1 - was.1, self.node_name(now.0));
-        let message = format!(
-            "{count} rows on node \"{node}\" would refer to rows that are no longer there: nothing was changed"
-        );
-        Err(ExecError::sql(sqlstate::FOREIGN_KEY_VIOLATION, message).hint(
-            "Decide which rows are right: delete those that refer, or insert what they refer to, through a router.",
-        ))
     }
 }
 
@@ -210,6 +217,16 @@ fn regclass(name: &str) -> String {
 fn texts<S: AsRef<str>>(of: impl IntoIterator<Item = S>) -> String {
     let of: Vec<String> = of.into_iter().map(|text| quote_literal(text.as_ref())).collect();
     format!("ARRAY[{}]::pg_catalog.text[]", of.join(", "))
+}
+
+fn changed() -> ExecError {
+    ExecError::sql(sqlstate::OBJECT_IN_USE, "a table was changed while it was looked at").hint("Repair again.")
+}
+
+/// Of what is renamed, or has gone, while it is looked at without locks.
+fn is_between(error: &ExecError) -> bool {
+    // What has gone since its name was read is told as a number, or not found by its number.
+    [sqlstate::UNDEFINED_TABLE, sqlstate::SYNTAX_ERROR, sqlstate::INTERNAL_ERROR].contains(&error.code().as_str())
 }
 
 /// The one number of an answer.

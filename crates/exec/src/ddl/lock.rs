@@ -85,6 +85,12 @@ impl Locks {
         Locks { wanted, kind: Some(kind) }
     }
 
+    /// Those, but for who reads the tables: nothing is going to be changed.
+    pub fn of_writers(mut self) -> Self {
+        self.wanted.mode = LockMode::ShareRowExclusive;
+        self
+    }
+
     /// Those, and another table of the herd's.
     pub fn and(mut self, r: Option<&catalog::Relation>) -> Self {
         self.wanted.tables.extend(r.map(|r| (r.oid, of_relation(r))));
@@ -107,7 +113,7 @@ impl Locks {
     fn who(&self) -> Who {
         match self.wanted.mode {
             LockMode::AccessExclusive => Who::All,
-            LockMode::Share => Who::Writers,
+            LockMode::Share | LockMode::ShareRowExclusive => Who::Writers,
         }
     }
 
@@ -244,7 +250,7 @@ impl<C: Client> Work<'_, C> {
         let length = if locks.kind.is_some() { PAUSE_MAX } else { 2 * wait + CHANGE_MAX };
         let paused = match locks.wanted.mode {
             LockMode::AccessExclusive => plan::ddl::read_by(locks.oids(), &self.epoch.snapshot),
-            LockMode::Share => locks.oids(),
+            LockMode::Share | LockMode::ShareRowExclusive => locks.oids(),
         };
         let pause = self.herd.pauses.begin(&paused, locks.who(), length);
         if attempt > 0 || locks.kind.is_some() {

@@ -38,6 +38,8 @@ pub enum LockMode {
     AccessExclusive,
     /// It stops those that write.
     Share,
+    /// And others of its kind.
+    ShareRowExclusive,
 }
 
 impl LockMode {
@@ -46,6 +48,7 @@ impl LockMode {
         match self {
             LockMode::AccessExclusive => "ACCESS EXCLUSIVE",
             LockMode::Share => "SHARE",
+            LockMode::ShareRowExclusive => "SHARE ROW EXCLUSIVE",
         }
     }
 }

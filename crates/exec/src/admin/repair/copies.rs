@@ -6,42 +6,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::{CopyRows, CopyTarget, NodeId, Relation};
+use wire::sqlstate;
 
-use super::{Finding, Repair, name, regclass};
-use crate::admin::move_shard::changed;
+use super::{Finding, Repair, changed, is_between, name, regclass};
 use crate::client::Client;
-use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
     pub(super) async fn repair_copies(&mut self, repair: &Repair, table: &Arc<Relation>) -> Result<Vec<Finding>> {
+        let right = match self.digests(table).await.map(|digests| whose(&digests, repair.trusted)) {
+            Ok((_, wrong)) if wrong.is_empty() => return Ok(vec![]),
+            Ok((right, _)) => right,
+            Err(e) if is_between(&e) => None,
+            Err(e) => return Err(e),
+        };
+        // Nothing comes any more, and what was being committed is there.
+        let only_looks = repair.dry_run || right.is_none();
+        let now = self.hold_still(std::slice::from_ref(table), only_looks).await?;
+        let table = now.relations.get(&(table.schema.clone(), table.name.clone())).ok_or_else(changed)?;
         let (right, wrong) = whose(&self.digests(table).await?, repair.trusted);
-        if wrong.is_empty() {
-            return Ok(vec![]);
+        let mut kept = None;
+        for node in &wrong {
+            kept = kept.or(self.keeps_from_writing(*node, table, &name(table)).await?);
         }
-        if repair.dry_run || right.is_none() {
-            return Ok(wrong.into_iter().map(|node| self.copy_differs(table, node, right, false)).collect());
-        }
-        self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
-        self.take_locks(&Locks::of_group(std::slice::from_ref(table), &[])).await?;
-        let now = self.snapshot_now().await?;
-        let same = now.relations.get(&(table.schema.clone(), table.name.clone()));
-        if same.is_none_or(|r| r.oid != table.oid) {
-            return Err(changed());
-        }
-        // What was being committed is there by now, and nothing else comes.
-        let (right, wrong) = whose(&self.digests(table).await?, repair.trusted);
-        if let Some(right) = right.filter(|_| !wrong.is_empty()) {
+        let right_one = right.filter(|_| !wrong.is_empty() && !only_looks && kept.is_none());
+        if let Some(right) = right_one {
             let tables = [table.clone()];
             let before = self.dangling(&tables).await?;
             self.copy_whole(table, right, &wrong).await?;
             if !whose(&self.digests(table).await?, Some(right)).1.is_empty() {
-                return Err(ExecError::internal("a copy differs from what it was made of"));
+                let message = "a copy would differ from what it was made of: nothing was changed";
+                return Err(ExecError::sql(sqlstate::INTERNAL_ERROR, message)
+                    .hint("SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; and repair again."));
             }
             self.none_dangles(&tables, &before).await?;
         }
-        Ok(wrong.into_iter().map(|node| self.copy_differs(table, node, right, right.is_some())).collect())
+        let differs = |node| self.copy_differs(table, node, right, right_one.is_some(), kept.as_deref());
+        Ok(wrong.into_iter().map(differs).collect())
     }
 
     /// A sum of each node's rows.
@@ -50,7 +52,6 @@ impl<C: Client> Work<'_, C> {
         let mut digests = Vec::new();
         for node in nodes {
             let parent = name(table);
-            self.ask_node(node, &format!("SELECT herd.ask_rows({}, NULL)", super::texts([&parent]))).await?;
             let said = self.ask_node(node, &format!("SELECT herd.digest({})", regclass(&parent))).await?;
             digests.push((node, said.into_iter().flatten().flatten().next().unwrap_or_default()));
         }
@@ -59,9 +60,10 @@ impl<C: Client> Work<'_, C> {
 
     /// All rows of some copies are taken away, and those of another one come.
     async fn copy_whole(&mut self, table: &Relation, right: NodeId, wrong: &[NodeId]) -> Result<()> {
+        self.ask_node(right, "SELECT herd.tell_alike()").await?;
         for node in wrong {
-            self.write_on(*node, "SELECT herd.without_triggers(true)").await?;
-            self.write_on(*node, &format!("DELETE FROM {}", name(table))).await?;
+            self.write_on(*node, "SELECT herd.tell_alike(), herd.without_triggers(true)").await?;
+            self.write_on(*node, &format!("DELETE FROM ONLY {}", name(table))).await?;
         }
         let columns: Vec<String> = table.columns.iter().filter(|c| !c.generated).map(|c| c.name.clone()).collect();
         let list = columns.iter().map(|c| catalog::quote_ident(c)).collect::<Vec<_>>().join(", ");
@@ -78,9 +80,17 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    fn copy_differs(&self, table: &Relation, node: NodeId, right: Option<NodeId>, mended: bool) -> Finding {
+    fn copy_differs(
+        &self,
+        table: &Relation,
+        node: NodeId,
+        right: Option<NodeId>,
+        mended: bool,
+        kept: Option<&str>,
+    ) -> Finding {
         let action = match right.map(|right| self.node_name(right)) {
             Some(right) if mended => format!("its rows are those of node \"{right}\" now"),
+            Some(_) if kept.is_some() => format!("left as it is: {}", kept.unwrap_or_default()),
             Some(right) => format!("its rows would be made those of node \"{right}\""),
             None => {
                 let call = format!("herd.repair('{}', trust_node => '…')", name(table).replace('\'', "''"));

@@ -16,6 +16,8 @@ const RUNNING: &str =
 impl<C: Client> Work<'_, C> {
     pub(super) async fn repair_leftovers(&mut self, repair: &Repair) -> Result<Vec<Finding>> {
         let (herd, snapshot) = (self.herd.clone(), self.epoch.snapshot.clone());
+        // What ends meanwhile takes away its own.
+        let mut running = self.running_jobs().await?;
         let mut found = Vec::new();
         for node in &snapshot.nodes {
             let rows =
@@ -28,8 +30,7 @@ impl<C: Client> Work<'_, C> {
                 found.push((node, kind, name, job));
             }
         }
-        let running = herd.own.rows(&herd.config.home, RUNNING).await?;
-        let running: HashSet<String> = running.into_iter().flatten().flatten().collect();
+        running.extend(self.running_jobs().await?);
         let mut findings = Vec::new();
         for (node, kind, name, _) in found.into_iter().filter(|(.., job)| !running.contains(job)) {
             let (quoted_kind, quoted_name) = (quote_literal(&kind), quote_literal(&name));
@@ -51,5 +52,11 @@ impl<C: Client> Work<'_, C> {
             });
         }
         Ok(findings)
+    }
+
+    /// What the tables, publications and slots of jobs that run have in their names.
+    pub(super) async fn running_jobs(&self) -> Result<HashSet<String>> {
+        let running = self.herd.own.rows(&self.herd.config.home, RUNNING).await?;
+        Ok(running.into_iter().flatten().flatten().collect())
     }
 }

@@ -1,68 +1,81 @@
 //! Rows in shards that they do not belong to, of all tables of a colocation group: they were written to a node past the routers (to a shard DEFAULT, which
 //! takes there what the other nodes' shards should have), or PostgreSQL's own bounds were got round. Each goes to its shard if that has no
-//! row of its key. Where nodes have other shards than the catalog says, nothing is touched.
+//! row of its key. Where nodes have other shards than the catalog says, nothing is touched. How they come there, `put.rs` knows.
 //!
 //! Which rows a shard may hold, its node says (`herd.shard_bounds`); how rows are told and put, the catalog's `schema/repair.sql`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use catalog::{NodeId, Relation, qualified, quote_literal};
+use catalog::{NodeId, Oid, Relation, qualified};
 
-use super::{Finding, Repair, counted, name, number, regclass, texts};
-use crate::admin::move_shard::{changed, group_of};
+use super::{Finding, Repair, changed, counted, is_between, name, regclass, texts};
+use crate::admin::move_shard::group_of;
 use crate::client::Client;
-use crate::ddl::Locks;
-use crate::error::{ExecError, Result};
+use crate::error::Result;
 use crate::work::Work;
 
-/// Rows that are taken at a time.
-const AT_ONCE: usize = 500;
-
 /// Rows of a shard that belong to another one, or to none.
-struct Misplaced {
-    table: Arc<Relation>,
-    node: NodeId,
-    shard: String,
+pub(super) struct Misplaced {
+    pub table: Arc<Relation>,
+    pub node: NodeId,
+    pub shard: String,
     /// What tells where rows of the shard belong, and which place of it.
-    bounds: Vec<String>,
-    place: i64,
-    count: i64,
+    pub bounds: Vec<String>,
+    /// Below 0: their table is not even to have them.
+    pub place: i64,
+    pub count: i64,
     /// The shard that they belong to, and its node.
-    to: Option<(String, NodeId)>,
+    pub to: Option<(String, NodeId)>,
 }
 
 impl<C: Client> Work<'_, C> {
     pub(super) async fn repair_rows(&mut self, repair: &Repair, group: i32) -> Result<Vec<Finding>> {
         let members = group_of(&self.epoch.snapshot, group);
-        let (misplaced, findings) = self.misplaced(&members).await?;
-        if repair.dry_run || !findings.is_empty() || misplaced.is_empty() {
-            return Ok(findings.into_iter().chain(misplaced.iter().map(|m| self.would_move(m))).collect());
+        match self.misplaced(&members).await {
+            Ok((misplaced, findings)) if misplaced.is_empty() && findings.is_empty() => return Ok(vec![]),
+            Err(e) if !is_between(&e) => return Err(e),
+            _ => {}
         }
-        let known = self.epoch.snapshot.clone();
-        self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
-        self.take_locks(&Locks::of_group(&members, &[])).await?;
-        let now = self.snapshot_now().await?;
-        let shards = |of: &catalog::Snapshot| {
-            of.groups.get(&group).map(|g| g.shards.iter().map(|s| (s.number, s.node)).collect::<Vec<_>>())
-        };
-        let names = |of: &[Arc<Relation>]| {
-            of.iter().map(|r| (r.oid, name(r), r.distribution().map(|d| d.prefix.clone()))).collect::<Vec<_>>()
-        };
-        if shards(&now) != shards(&known) || names(&group_of(&now, group)) != names(&members) {
+        let now = group_of(&*self.hold_still(&members, repair.dry_run).await?, group);
+        // Shards may be elsewhere by now, and have other names.
+        let names = |of: &[Arc<Relation>]| of.iter().map(|r| (r.oid, name(r))).collect::<Vec<_>>();
+        if names(&now) != names(&members) {
             return Err(changed());
         }
-        // What is there now, as nobody writes any more.
-        let (misplaced, mut findings) = self.misplaced(&members).await?;
-        let before = self.dangling(&members).await?;
+        let (misplaced, mut findings) = self.misplaced(&now).await?;
+        let kept = self.kept(&misplaced).await?;
+        if repair.dry_run || !findings.is_empty() || !kept.is_empty() || misplaced.is_empty() {
+            findings.extend(misplaced.iter().map(|m| self.would_move(m, &kept)));
+            return Ok(findings);
+        }
+        let before = self.dangling(&now).await?;
         for m in &misplaced {
             match m.to {
                 Some(_) => findings.extend(self.move_rows_of(m).await?),
-                None => findings.push(self.would_move(m)),
+                None => findings.push(self.would_move(m, &kept)),
             }
         }
-        self.none_dangles(&members, &before).await?;
+        self.none_dangles(&now, &before).await?;
         Ok(findings)
+    }
+
+    /// Tables whose rows are not moved, by their object ids, and why.
+    async fn kept(&mut self, misplaced: &[Misplaced]) -> Result<BTreeMap<Oid, String>> {
+        let (mut kept, mut asked) = (BTreeMap::new(), BTreeSet::new());
+        for m in misplaced {
+            let Some((to, there)) = &m.to else { continue };
+            for (node, shard) in [(m.node, &m.shard), (*there, to)] {
+                if !asked.insert(shard) {
+                    continue;
+                }
+                let part = qualified("herd_shards", shard);
+                if let Some(why) = self.keeps_from_writing(node, &m.table, &part).await? {
+                    kept.entry(m.table.oid).or_insert(why);
+                }
+            }
+        }
+        Ok(kept)
     }
 
     /// What there is, and what keeps it from being repaired.
@@ -87,9 +100,7 @@ impl<C: Client> Work<'_, C> {
         let mut missing: BTreeMap<String, NodeId> =
             d.group.shards.iter().map(|s| (format!("{}_{}", d.prefix, s.number), s.node)).collect();
         for node in nodes {
-            // Code of its owner's would run as who reads the rows.
             let parent = name(table);
-            self.ask_node(node, &format!("SELECT herd.ask_rows({}, NULL)", texts([&parent]))).await?;
             let ask = format!("SELECT b.shard, b.bound FROM herd.shard_bounds({}) b", regclass(&parent));
             for row in self.ask_node(node, &ask).await? {
                 let mut cells = row.into_iter();
@@ -142,6 +153,7 @@ impl<C: Client> Work<'_, C> {
                 let (place, count) = (cell(0), cell(1));
                 let to = match place {
                     0 => rest.clone(),
+                    ..0 => None,
                     _ => others.get(place as usize - 1).map(|(other, node, _)| ((*other).clone(), *node)),
                 };
                 let (table, shard, bounds) = (table.clone(), shard.clone(), bounds.clone());
@@ -151,80 +163,24 @@ impl<C: Client> Work<'_, C> {
         Ok(all)
     }
 
-    /// Nobody reads or writes the tables. What was found, and done.
-    async fn move_rows_of(&mut self, m: &Misplaced) -> Result<Vec<Finding>> {
-        let Some((to, there)) = &m.to else { return Ok(vec![]) };
-        let (parent, from) = (regclass(&name(&m.table)), regclass(&qualified("herd_shards", &m.shard)));
-        let into = regclass(&qualified("herd_shards", to));
-        let (mut moved, mut left, mut behind) = (0, 0, "(0,0)".to_string());
-        loop {
-            let ask = format!(
-                "SELECT r.at, r.told FROM herd.misplaced_rows({parent}, {from}, {}, {}, {}, {AT_ONCE}) r",
-                texts(&m.bounds),
-                m.place,
-                quote_literal(&behind)
-            );
-            let rows = self.ask_node(m.node, &ask).await?;
-            let rows: Vec<(String, String)> = rows
-                .into_iter()
-                .filter_map(|row| {
-                    let mut cells = row.into_iter().flatten();
-                    Some((cells.next()?, cells.next()?))
-                })
-                .collect();
-            let Some((last, _)) = rows.last() else { break };
-            behind = last.clone();
-            let told = texts(rows.iter().map(|(_, told)| told));
-            let put = format!("SELECT herd.put_rows({into}, herd.told_columns({parent}), {told})");
-            let put = self.write_on(*there, &put).await?;
-            if put.len() != rows.len() {
-                return Err(ExecError::internal("a node does not say which rows it has taken"));
-            }
-            let is_put = |row: &catalog::Row| row.first().and_then(|v| v.as_deref()) == Some("t");
-            let gone: Vec<&String> =
-                rows.iter().zip(&put).filter(|(_, put)| is_put(put)).map(|((at, _), _)| at).collect();
-            left += (rows.len() - gone.len()) as i64;
-            if gone.is_empty() {
-                continue;
-            }
-            let dropped = self.write_on(m.node, &format!("SELECT herd.drop_rows({from}, {})", texts(&gone))).await?;
-            if number(&dropped) != gone.len() as i64 {
-                return Err(ExecError::internal("rows that were locked are not where they were"));
-            }
-            moved += gone.len() as i64;
-        }
-        let finding = |count: i64, mended: bool, action: String| Finding {
-            node: self.node_name(m.node),
-            object: qualified("herd_shards", &m.shard),
-            problem: format!("{} of {} of another shard", counted(count, "row"), name(&m.table)),
-            mended,
-            action,
-        };
-        let target = format!("{} on node \"{}\"", qualified("herd_shards", to), self.node_name(*there));
-        let mut findings = Vec::new();
-        if moved > 0 {
-            findings.push(finding(moved, true, format!("moved to {target}")));
-        }
-        if left > 0 {
-            let action = format!(
-                "left there: {target} has rows of the same keys. Decide which are right: on this node DELETE those of {} that are wrong, or delete the others through a router, and repair again",
-                qualified("herd_shards", &m.shard)
-            );
-            findings.push(finding(left, false, action));
-        }
-        Ok(findings)
-    }
-
-    fn would_move(&self, m: &Misplaced) -> Finding {
+    /// `kept`: of the group's tables those that are not written, and why.
+    fn would_move(&self, m: &Misplaced, kept: &BTreeMap<Oid, String>) -> Finding {
         let (problem, action) = match &m.to {
-            Some((to, node)) => (
-                "of another shard",
-                format!("would be moved to {} on node \"{}\"", qualified("herd_shards", to), self.node_name(*node)),
+            None if m.place < 0 => (
+                "of another partition by time",
+                "left there: INSERT them through a router, which knows the partition, and DELETE them on this node".into(),
             ),
             None => (
                 "of no shard that there is",
                 "left there: no shard has their keys. Delete them on this node, or distribute the table anew with a shard for them".into(),
             ),
+            Some((to, node)) => {
+                let action = match kept.get(&m.table.oid).or(kept.values().next()) {
+                    Some(why) => format!("left there: {why}"),
+                    None => format!("would be moved to {} on node \"{}\"", qualified("herd_shards", to), self.node_name(*node)),
+                };
+                ("of another shard", action)
+            }
         };
         Finding {
             node: self.node_name(m.node),
