@@ -213,6 +213,15 @@ def test_names_notices_and_errors(both):
     same(both, "execute \"vorwärts\" ('è')".encode("latin1"))
 
 
+def test_copy_says_what_was_wrong(both):
+    """Also where more data has come since."""
+    for connection in both:
+        connection.execute("set client_encoding = 'SJIS'")
+        with pytest.raises(psycopg.errors.CharacterNotInRepertoire, match='encoding "SJIS": 0xff'), connection.cursor().copy("copy chars from stdin") as copy:
+            copy.write(b"-40\ta\xffb\n")
+            copy.write(b"-41\tb\n")
+
+
 def test_values_in_binary(both):
     came = []
     for connection in both:

@@ -238,7 +238,10 @@ impl Encodings {
         }
         // A name is not longer, and home cuts it so.
         let asked_for: String = asked.chars().take(63).collect();
-        let spelled = format!("SELECT pg_catalog.pg_encoding_to_char(pg_catalog.pg_char_to_encoding({}))", quote_literal(&asked_for));
+        let spelled = format!(
+            "SELECT pg_catalog.pg_encoding_to_char(pg_catalog.pg_char_to_encoding({}))",
+            quote_literal(&asked_for)
+        );
         let rows = herd.own.rows(&herd.config.home, &spelled).await?;
         let name = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten().unwrap_or_default();
         if name.is_empty() {

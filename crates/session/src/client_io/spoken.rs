@@ -74,8 +74,12 @@ impl Spoken {
 
     /// A message of the client's, its texts as UTF-8. What is no character becomes a byte that no UTF-8 has, and is refused where it is read.
     pub fn heard(&mut self, frame: Frame) -> Frame {
+        // What is wrong in the data of a COPY is told when it has ended.
+        if !matches!(frame.tag(), b'Q' | b'P' | b'B' | b'D' | b'C' | b'E' | b'f') {
+            return frame;
+        }
         self.wrong = None;
-        if frame.body().is_ascii() || !matches!(frame.tag(), b'Q' | b'P' | b'B' | b'D' | b'C' | b'E' | b'f') {
+        if frame.body().is_ascii() {
             return frame;
         }
         let mut body = Vec::with_capacity(frame.raw.len() * 3 / 2);
