@@ -11,9 +11,8 @@ from pathlib import Path
 
 from harness.herd import Herd
 from harness.plain_postgres import PlainPostgres
-from promises import program as house
 from random_sql.replay import replayed
-from random_sql.run import Figures, Run
+from random_sql.run import Figures, Run, command
 
 from .pair import ColumnPair
 from .program import Program
@@ -60,14 +59,7 @@ def run(seed: int, statements: int = 5000, seconds: float = 0.0, nodes: int = 2,
 
 
 def main() -> None:
-    options = house.arguments(__doc__, statements=5000, seconds=0.0, nodes=2, shards=8, program=0, out="", shrink_seconds=60.0, replay="", why=0)
-
-    def checked(**choices) -> dict:
-        figures = run(**choices)
-        assert figures["different"] == 0, str(figures)
-        return figures
-
-    house.main("random queries over column copies", checked, options)
+    command("random queries over column copies", run, __doc__, statements=5000, seconds=0.0, nodes=2, shards=8, program=0, out="", shrink_seconds=60.0, replay="", why=0)
 
 
 if __name__ == "__main__":

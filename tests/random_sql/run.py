@@ -159,15 +159,19 @@ def run(seed: int, statements: int = 2000, seconds: float = 0.0, nodes: int = 3,
             own.stop()
 
 
-def main() -> None:
-    options = house.arguments(__doc__, statements=5000, seconds=0.0, nodes=3, shards=8, program=0, out="", shrink_seconds=60.0, herd="")
+def command(what: str, run, doc: str, **defaults) -> None:
+    """The program of a `run`, whose arguments are these: it fails where anything was different."""
 
     def checked(**choices) -> dict:
         figures = run(**choices)
         assert figures["different"] == 0, str(figures)
         return figures
 
-    house.main("random statements", checked, options)
+    house.main(what, checked, house.arguments(doc, **defaults))
+
+
+def main() -> None:
+    command("random statements", run, __doc__, statements=5000, seconds=0.0, nodes=3, shards=8, program=0, out="", shrink_seconds=60.0, herd="")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ $$ DECLARE
     number integer := pg_char_to_encoding(asked::name);
     longest integer;
     tried bytea;
-    alone boolean[] := '{}';
+    lengths integer[] := '{}';
 BEGIN
     name := pg_encoding_to_char(number);
     longest := pg_encoding_max_length(number);
@@ -29,61 +29,33 @@ BEGIN
             -- It lists them.
             means := (length(SQLERRM) - length(replace(SQLERRM, '0x', ''))) / 2;
         END;
+        lengths[a] := means;
         RETURN NEXT;
     END LOOP;
-    way := 'd';
-    FOR a IN 128..255 LOOP
-        alone[a] := false;
+    FOR tried IN
+        SELECT set_byte('\x00'::bytea, 0, a) FROM generate_series(128, 255) a WHERE lengths[a] = 1
+        UNION ALL
+        SELECT set_byte(set_byte('\x0000'::bytea, 0, a), 1, b)
+          FROM generate_series(128, 255) a, generate_series(1, 255) b WHERE lengths[a] = 2
+        UNION ALL
+        SELECT set_byte(set_byte(set_byte('\x000000'::bytea, 0, a), 1, b), 2, c)
+          FROM generate_series(128, 255) a, generate_series(161, 254) b, generate_series(161, 254) c WHERE lengths[a] = 3
+    LOOP
+        bytes := encode(tried, 'hex');
         BEGIN
-            tried := set_byte('\x00'::bytea, 0, a);
             means := convert_from(tried, name);
-            bytes := encode(tried, 'hex');
-            alone[a] := true;
+            way := 'd';
             RETURN NEXT;
         EXCEPTION
             WHEN character_not_in_repertoire THEN NULL;
             WHEN untranslatable_character THEN
-                way := 'u'; bytes := encode(tried, 'hex'); means := ''; RETURN NEXT; way := 'd';
+                way := 'u';
+                means := '';
+                RETURN NEXT;
         END;
     END LOOP;
     IF longest = 1 THEN
         RETURN;
-    END IF;
-    FOR a IN 128..255 LOOP
-        CONTINUE WHEN alone[a];
-        FOR b IN 1..255 LOOP
-            BEGIN
-                tried := set_byte(set_byte('\x0000'::bytea, 0, a), 1, b);
-                means := convert_from(tried, name);
-                IF length(means) = 1 THEN
-                    bytes := encode(tried, 'hex');
-                    RETURN NEXT;
-                END IF;
-            EXCEPTION
-            WHEN character_not_in_repertoire THEN NULL;
-            WHEN untranslatable_character THEN
-                way := 'u'; bytes := encode(tried, 'hex'); means := ''; RETURN NEXT; way := 'd';
-            END;
-        END LOOP;
-    END LOOP;
-    -- EUC_JP's third character set.
-    IF longest = 3 THEN
-        FOR b IN 161..254 LOOP
-            FOR c IN 161..254 LOOP
-                BEGIN
-                    tried := set_byte(set_byte('\x8f0000'::bytea, 1, b), 2, c);
-                    means := convert_from(tried, name);
-                    IF length(means) = 1 THEN
-                        bytes := encode(tried, 'hex');
-                        RETURN NEXT;
-                    END IF;
-                EXCEPTION
-            WHEN character_not_in_repertoire THEN NULL;
-            WHEN untranslatable_character THEN
-                way := 'u'; bytes := encode(tried, 'hex'); means := ''; RETURN NEXT; way := 'd';
-                END;
-            END LOOP;
-        END LOOP;
     END IF;
     way := 'e';
     FOR point IN 128..65535 LOOP

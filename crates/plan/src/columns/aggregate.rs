@@ -85,18 +85,26 @@ fn added(sum: Kind, ty: Ty) -> Expr {
     Expr { ty, kind: Kind::Cast(Box::new(Expr { ty: Ty::Opaque, kind: sum })) }
 }
 
+/// Of types whose values are equal only where they are identical, and less where PostgreSQL says so.
+fn is_alike(ty: Ty) -> bool {
+    matches!(
+        ty,
+        Ty::Bool
+            | Ty::Int2
+            | Ty::Int4
+            | Ty::Int8
+            | Ty::Numeric { .. }
+            | Ty::Date
+            | Ty::Timestamp
+            | Ty::Timestamptz
+            | Ty::Uuid
+    )
+}
+
 /// Equal values are identical, or it does not matter which of them stands for all: they may be grouped.
 pub fn is_grouped(e: &Expr) -> Found<()> {
     match e.ty {
-        Ty::Bool
-        | Ty::Int2
-        | Ty::Int4
-        | Ty::Int8
-        | Ty::Numeric { .. }
-        | Ty::Date
-        | Ty::Timestamp
-        | Ty::Timestamptz
-        | Ty::Uuid => Ok(()),
+        ty if is_alike(ty) => Ok(()),
         ty if ty.is_string() => compare::is_deterministic(e),
         ty => Err(refused(&format!("a group or DISTINCT of {}", ty.name()))),
     }
@@ -105,15 +113,7 @@ pub fn is_grouped(e: &Expr) -> Found<()> {
 /// Which value is less is the same to both.
 pub fn is_ordered(r: &Reader, e: &Expr) -> Found<()> {
     match e.ty {
-        Ty::Bool
-        | Ty::Int2
-        | Ty::Int4
-        | Ty::Int8
-        | Ty::Numeric { .. }
-        | Ty::Date
-        | Ty::Timestamp
-        | Ty::Timestamptz
-        | Ty::Uuid => Ok(()),
+        ty if is_alike(ty) => Ok(()),
         ty if ty.is_string() => compare::is_bytewise(r, &[e]).and_then(|()| compare::is_deterministic(e)),
         ty => Err(refused(&format!("an order of {}", ty.name()))),
     }
