@@ -7,8 +7,9 @@ import psycopg
 import pytest
 
 from .test_interrupted import waiting  # noqa: F401
-from .test_move import _ROWS, _partition, _Writer
+from .test_move import _partition
 from .test_split import _is_right
+from .writers import ROWS, Writer
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
 
@@ -219,7 +220,7 @@ def test_beside_writers(elastic):
     elastic.a.run(
         "drop table if exists m_load", "create table m_load (id int primary key, v int not null, note text)",
         "select create_distributed_table('m_load', 'id', 'range', 'none', bounds => array['from (1) to (2000)', 'from (2000) to (3000)', 'default'])",
-        f"insert into m_load select g, 10, 'row ' || g from generate_series(1, {_ROWS}) g",
+        f"insert into m_load select g, 10, 'row ' || g from generate_series(1, {ROWS}) g",
     )
     assert elastic.shards("m_load")[2] == 3
     with elastic.a.connect() as connection:
@@ -240,18 +241,18 @@ def test_beside_writers(elastic):
     assert [w.error for w in writers if w.error] == []
     assert [f[3] for f in found] == [True, True], found
     with elastic.b.connect() as connection:
-        assert connection.execute("select count(*), count(distinct id), sum(v) from m_load").fetchone() == (_ROWS, _ROWS, _ROWS * 10 + sum(w.added for w in writers))
+        assert connection.execute("select count(*), count(distinct id), sum(v) from m_load").fetchone() == (ROWS, ROWS, ROWS * 10 + sum(w.added for w in writers))
         assert [id for id in range(10, 2901, 10) if connection.execute("select 1 from m_load where id = %s", (id,)).fetchone() is None] == []
     assert max(w.stall for w in writers) < 5
     _is_clean(elastic, "'m_load'")
     elastic.a.run("drop table m_load")
 
 
-class _Sums(_Writer):
+class _Sums(Writer):
     """Changes what it finds by key; a row that is in the wrong shard is not found."""
 
     def one(self, connection):
-        self.added += connection.execute("update m_load set v = v + 1 where id = %s", (self.random.randrange(1, _ROWS + 1),)).rowcount
+        self.added += connection.execute("update m_load set v = v + 1 where id = %s", (self.random.randrange(1, ROWS + 1),)).rowcount
 
 
 def test_who_is_no_superuser_is_told_what_he_needs(elastic, lands):
