@@ -76,7 +76,7 @@ promises: build ## the promises of PROMISES.md, for long: about forty minutes; S
 	@$(ENV) export HERD_BIN="$(HERD)"; cd tests; failed=; \
 	roles() { "$(abspath $(VENV))/bin/python" -m security.roles --seed $(SEED) --sequences 10000 || failed="$$failed roles"; }; \
 	run() { "$(abspath $(VENV))/bin/python" -m promises.$$1 --seed $(SEED) "$${@:2}" || failed="$$failed $$1"; }; \
-	run bank --seconds $(PROMISES_SECONDS); run bank --seconds $(PROMISES_SECONDS) --synchronous-commit off; \
+	run bank --seconds $(PROMISES_SECONDS); run bank --seconds $(PROMISES_SECONDS) --synchronous-commit off; run bank --seconds $(PROMISES_SECONDS) --moves 1; \
 	run renames --seconds $(PROMISES_SECONDS); \
 	run kinds --seconds $(PROMISES_SECONDS) --rows 200000; \
 	run snapshot --seconds $(PROMISES_SECONDS); \

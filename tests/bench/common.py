@@ -6,6 +6,8 @@ Machines are noisy: only ratios taken side by side in one run count, so everythi
 import argparse
 import contextlib
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +86,41 @@ def pgbench(server: Server, *options: object) -> str:
     return run(
         binaries.postgres_bin() / "pgbench", "-h", server.host, "-p", server.port, "-U", server.user, *options, server.dbname
     )
+
+
+class Background:
+    """pgbench at work until it is `ended`, each transaction in its log."""
+
+    def __init__(self, server: Server, directory: Path, name: str, script: str, *options: object):
+        self.prefix = directory / name
+        file = directory / f"{name}.sql"
+        file.write_text(script)
+        command = [
+            binaries.postgres_bin() / "pgbench", "-h", server.host, "-p", server.port, "-U", server.user, "-n", "-f", file, "-T", 36_000,
+            "--log", f"--log-prefix={self.prefix}.log", *options, server.dbname,
+        ]
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=os.environ | {"PGSSLMODE": "disable", "PGGSSENCMODE": "disable"},
+        )
+
+    def ended(self) -> int:
+        """How many transactions there were; what pgbench says instead, if any failed. To pgbench SIGALRM is the end of its time."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGALRM)
+        said = self.process.communicate()[0]
+        if self.process.returncode or "number of failed transactions: 0 " not in said:
+            raise SystemExit(said[-1500:])
+        return int(re.search(r"actually processed: (\d+)", said).group(1))
+
+    def waits(self) -> list[tuple[float, float]]:
+        """Of each transaction when it had ended (Unix time), and its milliseconds."""
+        found = []
+        for path in self.prefix.parent.glob(f"{self.prefix.name}.log*"):
+            for line in path.read_text().splitlines():
+                fields = line.split()
+                found.append((int(fields[4]) + int(fields[5]) / 1e6, int(fields[2]) / 1000))
+        return found
 
 
 def value(server: Server, sql: str):

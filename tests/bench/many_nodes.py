@@ -146,6 +146,15 @@ def main() -> None:
         # The same on two nodes of the many.
         big.server.run("create table two (id bigint primary key, v int)", "select create_distributed_table('two', 'id', shard_count => 2)", "insert into two select g, g from generate_series(1, 100000) g")
         note("router, all nodes", resident(big.process.pid), "MB")
+        with tempfile.TemporaryDirectory() as directory:
+            for name, r in (("few", few), ("two", big), ("many", big)) * 5:
+                script = Path(directory, name)
+                script.write_text(WORKS["read by key"].format(table=name))
+                spent = processor(r.process.pid)
+                said = pgbench(few_server if name == "few" else big.server, "-n", "-M", "prepared", "-f", script, "-c", 8, "-j", 2, "-T", chosen.seconds)
+                done = int(re.search(r"actually processed: (\d+)", said).group(1))
+                note(f"read by key of {name}", done / chosen.seconds, "statements/s")
+                note("router's processor time a statement", (processor(r.process.pid) - spent) / done * 1e6, "µs")
         simulate(home.server, chosen.shards, chosen.tables)
         big.server.run("create table other (a int)")
         note("a change, all shards, 2 routers", a_change(big.server), "ms")
@@ -169,15 +178,6 @@ def main() -> None:
         note("idle: processor time of a router, of one core", statistics.median((processor(r.process.pid) - b[1]) / 10 * 100 for r, b in zip(routers[1:], before)), "%")
         note("a change, all routers", a_change(big.server), "ms")
         note("connections of clients to servers", str(backends(servers)), "")
-        with tempfile.TemporaryDirectory() as directory:
-            for name, r in (("few", few), ("two", big), ("many", big)) * 3:
-                script = Path(directory, name)
-                script.write_text(WORKS["read by key"].format(table=name))
-                spent = processor(r.process.pid)
-                said = pgbench(few_server if name == "few" else big.server, "-n", "-M", "prepared", "-f", script, "-c", 8, "-j", 2, "-T", chosen.seconds)
-                done = int(re.search(r"actually processed: (\d+)", said).group(1))
-                note(f"read by key of {name}", done / chosen.seconds, "statements/s")
-                note("router's processor time a statement", (processor(r.process.pid) - spent) / done * 1e6, "µs")
         print_table("many nodes", ["what", "figure", "unit"], table)
     finally:
         for made in [*routers, *servers]:

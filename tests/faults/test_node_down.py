@@ -78,6 +78,19 @@ def test_clients_that_come_while_home_is_away_leave_nothing_behind(victim, table
     victim.repair()
 
 
+def test_what_only_home_has_is_not_said_to_be_nowhere(victim, table):
+    victim.router.run("drop table if exists only_home", "create table only_home (id int primary key, v text)")
+    victim.kill(victim.herd.node_servers[0].port)
+    with victim.router.connect() as connection:
+        for sql in (
+            "select v from only_home where id = %s", "insert into only_home values (%s)", "select shard from herd.shards where name = %s",
+            "select count(*) from only_home join down using (id) where id = %s",
+        ):
+            refused(connection, sql, 1 if "name" not in sql else "down")
+    victim.repair()
+    victim.router.run("drop table only_home")
+
+
 def test_a_transaction_over_both_nodes_is_all_or_nothing(victim, table):
     alive, gone = table[0][0], table[1][0]
     with victim.router.connect(autocommit=False, prepare_threshold=None) as connection:

@@ -17,6 +17,7 @@ class Writer:
     def __init__(self, server):
         self._server, self._stop = server, threading.Event()
         self.acknowledged, self.codes = [], []
+        self._last, self._longest = time.monotonic(), 0.0
         self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(3)]
         for thread in self._threads:
             thread.start()
@@ -31,6 +32,8 @@ class Writer:
                         batch += 3
                         connection.execute("insert into rows select %s * 8 + g, %s from generate_series(0, 7) g", (batch, batch))
                         self.acknowledged.append(batch)
+                        now = time.monotonic()
+                        self._last, self._longest = now, max(self._longest, now - self._last)
             except psycopg.Error as error:
                 self.codes.append(error.sqlstate)
                 time.sleep(0.05)
@@ -40,6 +43,11 @@ class Writer:
         while len(self.acknowledged) < before + more:
             assert time.monotonic() < deadline, f"no writes within {seconds_max} s: {self.codes[-5:]}"
             time.sleep(0.02)
+
+    def longest_pause(self) -> float:
+        """Seconds in which none was acknowledged, since it was asked last."""
+        longest, self._longest = self._longest, 0.0
+        return longest
 
     def stop(self) -> None:
         self._stop.set()

@@ -7,6 +7,8 @@ was reported as failed is not; each account is the sum of its ledger.
 
 `--synchronous-commit` says who asks nodes not to wait for the disk: nobody (`on`), the nodes' configuration (`off`), each
 `client` by SET, or the `role`. A transfer is over two nodes, so it is atomic and durable all the same.
+
+`--moves 1`: shards of both tables move, split and merge without pause; 30 s after the last kill nothing of that is left behind.
 """
 
 import os
@@ -19,6 +21,7 @@ import psycopg
 
 from . import program
 from .cluster import Cluster
+from .moving import Mover, wait_until_tidy
 
 _MONEY = 1000
 # The client can't know: the connection ended during COMMIT, or the router says so itself.
@@ -123,17 +126,17 @@ class Watch(threading.Thread):
 
 
 def run(seed: int, seconds: float = 60, clients: int = 16, nodes: int = 3, accounts: int = 60,
-        synchronous_commit: str = "on", cluster: Cluster | None = None) -> dict:
+        synchronous_commit: str = "on", moves: int = 0, cluster: Cluster | None = None) -> dict:
     own = cluster is None
     cluster = cluster or Cluster(nodes=nodes)
     try:
-        return _run(seed, seconds, clients, accounts, synchronous_commit, cluster)
+        return _run(seed, seconds, clients, accounts, synchronous_commit, bool(moves), cluster)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_commit: str, cluster: Cluster) -> dict:
+def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_commit: str, moves: bool, cluster: Cluster) -> dict:
     rng = random.Random(seed)
     for node in cluster.nodes:
         node.server.run(*_WITHOUT_FLUSH[synchronous_commit], "select pg_reload_conf()")
@@ -151,7 +154,8 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_com
     stop = threading.Event()
     crew = [Client(i, seed, cluster, keys, cluster.root, stop, first) for i in range(clients)]
     watch = Watch(cluster, stop)
-    for thread in (*crew, watch):
+    movers = [Mover(seed, cluster, "bank_account", stop)] if moves else []
+    for thread in (*crew, watch, *movers):
         thread.start()
     kills = {"router": 0, "node": 0, "both": 0}
     end = time.monotonic() + seconds
@@ -173,14 +177,17 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_com
             victim.start()
     time.sleep(1)
     stop.set()
-    for thread in crew:
+    for thread in (*crew, *movers):
         thread.join(60)
-        assert not thread.is_alive(), f"client {thread.number} hangs"
+        assert not thread.is_alive(), f"{thread} hangs"
         if thread.trouble is not None:
             raise thread.trouble
     watch.join(10)
     resolved_in = cluster.wait_until_nothing_is_prepared(10)
-    return _judge(cluster, crew, watch, accounts) | {
+    moved = {}
+    for mover in movers:
+        moved = {"moves": mover.done, "moves' errors": mover.codes, "tidy_s": round(wait_until_tidy(cluster, 30), 1)}
+    return _judge(cluster, crew, watch, accounts) | moved | {
         "kills": kills, "last_resolved_s": round(resolved_in, 1), "clients": clients, "nodes": len(cluster.nodes),
         "synchronous_commit": synchronous_commit,
     }
@@ -235,4 +242,4 @@ def _sum(counts) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    program.main("bank", run, program.arguments(__doc__, seconds=60.0, clients=16, nodes=3, accounts=60, synchronous_commit="on"))
+    program.main("bank", run, program.arguments(__doc__, seconds=60.0, clients=16, nodes=3, accounts=60, synchronous_commit="on", moves=0))

@@ -43,6 +43,8 @@ pub struct Writer {
     open: bool,
     /// Whole transactions wait for being committed.
     pending: bool,
+    /// Copies that have their first zero with a sign by what DuckDB's transaction has done.
+    signed: Vec<i64>,
     /// The stream is not read any more until it begins anew.
     failed: bool,
     last_commit: Instant,
@@ -62,6 +64,7 @@ impl Writer {
             done,
             open: false,
             pending: false,
+            signed: Vec::new(),
             failed: true,
             last_commit: now,
             pause: COMMIT_EVERY,
@@ -92,6 +95,7 @@ impl Writer {
     /// Whatever is not committed is as if it had not been read.
     fn undo(&mut self) {
         (self.current, self.pending) = (None, false);
+        self.signed.clear();
         for held in self.copies.values_mut().flatten() {
             held.net = Net::default();
             held.places = None;
@@ -245,8 +249,11 @@ impl Writer {
         self.begin()?;
         for held in self.copies.values_mut().flatten().filter(|held| !held.net.is_empty()) {
             let mut net = std::mem::take(&mut held.net);
-            duck::apply(&self.conn, held.id, &held.shape, &mut net)
+            let signed = duck::apply(&self.conn, held.id, &held.shape, &mut net)
                 .map_err(|e| if let Error::Duck(e) = &e { blamed(held.id, e) } else { e })?;
+            if signed && self.shared.made.read().get(&held.id).is_some_and(|made| !made.signed_zeros) {
+                self.signed.push(held.id);
+            }
         }
         Ok(())
     }
@@ -256,7 +263,14 @@ impl Writer {
         self.flush()?;
         self.conn.execute("UPDATE herd_state SET lsn = ?", [self.done.0])?;
         self.open = false;
+        let mut made = (!self.signed.is_empty()).then(|| self.shared.made.write());
         self.conn.execute_batch("COMMIT")?;
+        for id in self.signed.drain(..) {
+            if let Some(made) = made.as_mut().and_then(|made| made.get_mut(&id)) {
+                made.signed_zeros = true;
+            }
+        }
+        drop(made);
         self.pending = false;
         (self.last_commit, self.last_stored) = (Instant::now(), Instant::now());
         self.pause = (began.elapsed() * COMMIT_SHARE).clamp(COMMIT_EVERY, COMMIT_EVERY_MAX);

@@ -33,6 +33,8 @@ pub fn open(directory: &Path, memory: &str, threads: u16) -> Result<Connection> 
         ("threads", &threads.to_string()),
         ("temp_directory", &spill.to_string_lossy()),
         ("enable_external_access", "false"),
+        // BEGIN takes the snapshot, not the first statement behind it.
+        ("immediate_transaction_mode", "true"),
         ("lock_configuration", "true"),
     ] {
         config = config.with(key, value)?;
@@ -66,8 +68,9 @@ pub fn create(name: &str, shape: &Shape) -> String {
     format!("CREATE TABLE {name} ({})", columns.collect::<Vec<_>>().join(", "))
 }
 
-/// Puts what has changed into the copy, within whatever transaction there is.
-pub fn apply(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result<()> {
+/// Puts what has changed into the copy, within whatever transaction there is; whether some zero among it has a sign, which table herd_copy says
+/// then.
+pub fn apply(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result<bool> {
     let strange = |why: String| Error::Copy { id, why };
     if net.emptied {
         conn.execute(&format!("DELETE FROM {}", table(id)), [])?;
@@ -108,7 +111,7 @@ pub fn apply(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result
     if columns.has_signed_zeros() {
         conn.execute("UPDATE herd_copy SET signed_zeros = true WHERE id = ? AND NOT signed_zeros", [id])?;
     }
-    Ok(())
+    Ok(columns.has_signed_zeros())
 }
 
 fn append<'c>(

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::held::{Held, unfit};
 use crate::lsn::Lsn;
 use crate::shape::Shape;
-use crate::shared::{Position, Shared};
+use crate::shared::{Made, Position, Shared};
 use crate::value::Val;
 
 /// DuckDB's row groups have as many.
@@ -68,16 +68,20 @@ impl Writer {
         };
         let mut copies: HashMap<u32, Vec<Held>> = HashMap::new();
         let mut kept = vec!["herd_state".to_string(), "herd_copy".to_string()];
-        let mut statement = conn.prepare("SELECT id, relation, since, shape, fingerprint FROM herd_copy")?;
+        let mut statement =
+            conn.prepare("SELECT id, relation, since, shape, fingerprint, signed_zeros FROM herd_copy")?;
         let rows = statement.query_map([], |row| {
-            let texts = (row.get::<_, String>(3)?, row.get::<_, String>(4)?);
-            Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, Lsn(row.get(2)?), texts))
+            let (relation, since, fingerprint) = (row.get(1)?, Lsn(row.get(2)?), row.get(4)?);
+            let made = Made { relation, since, fingerprint, signed_zeros: row.get(5)? };
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(3)?, made))
         })?;
         for row in rows {
-            let (id, relation, since, (shape, fingerprint)) = row?;
+            let (id, shape, made) = row?;
             let shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
+            let (fingerprint, since) = (made.fingerprint.clone(), made.since);
             let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
-            copies.entry(relation).or_default().push(held);
+            copies.entry(made.relation).or_default().push(held);
+            shared.made.write().insert(id, made);
             kept.push(table(id));
         }
         drop(statement);
@@ -147,9 +151,11 @@ impl Writer {
             "BEGIN TRANSACTION; DELETE FROM herd_copy WHERE id = {id}; DROP TABLE IF EXISTS {}; DROP TABLE IF EXISTS load_{id}; COMMIT",
             table(id)
         );
+        let mut made = self.shared.made.write();
         self.conn.execute_batch(&sql).inspect_err(|_| {
             let _ = self.conn.execute_batch("ROLLBACK");
         })?;
+        made.remove(&id);
         Ok(())
     }
 
@@ -182,13 +188,16 @@ impl Writer {
         let Fresh { id, relation, since, .. } = fresh;
         let (from, to) = (format!("load_{id}"), table(id));
         self.conn.execute_batch("BEGIN TRANSACTION")?;
-        let made = self.make(&fresh, &from, &to);
-        let finished = made.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
+        let done = self.make(&fresh, &from, &to);
+        let mut made = self.shared.made.write();
+        let finished = done.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
         if let Err(error) = finished {
             let _ = self.conn.execute_batch("ROLLBACK");
             return Err(error);
         }
-        let Fresh { shape, fingerprint, .. } = fresh;
+        let Fresh { shape, fingerprint, signed_zeros, .. } = fresh;
+        made.insert(id, Made { relation, since, fingerprint: fingerprint.clone(), signed_zeros });
+        drop(made);
         let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
         self.copies.entry(relation).or_default().push(held);
         Ok(())

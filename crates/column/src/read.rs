@@ -8,19 +8,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use wire::backend;
 
 use crate::duck;
 use crate::error::{Error, Result};
-use crate::fingerprint::Facts;
 use crate::freshness::Freshness;
 use crate::jobs::Handle;
-use crate::lsn::Lsn;
 use crate::print::{As, Zeros, put_rows};
 use crate::query::{Query, Table};
-use crate::readers::{Reader, Readers};
-use crate::shared::{Shared, State};
+use crate::readers::Readers;
+use crate::shared::{Made, Shared, State};
 
 /// Answers questions. All clones are one.
 #[derive(Clone)]
@@ -37,15 +36,6 @@ pub struct Answer {
     pub rows: u64,
 }
 
-/// What a copy in a snapshot is made of.
-struct Made {
-    relation: u32,
-    since: Lsn,
-    /// Some zero of its floats may have lost its sign, or got one.
-    signed_zeros: bool,
-    facts: Facts,
-}
-
 impl Reads {
     /// The whole answer, or an error and nothing of it.
     pub async fn read(&self, query: Query) -> Result<Answer> {
@@ -54,15 +44,26 @@ impl Reads {
         self.fresh(&query, came).await?;
         let mut reader = self.readers.get().await?;
         let applied = self.shared.applied();
-        let ids: Vec<i64> = query.tables.iter().map(|table| table.copy).collect();
-        let made = reader.run(move |conn| snapshot(conn, &ids)).await?;
-        // A copy that is newer than all others are is not read until they are as new.
-        if let Some(made) = made.iter().find(|made| made.since > applied) {
-            return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
-        }
-        let tables = query.tables.clone();
-        let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
-        let (same, answer) = tokio::join!(self.all_are_same(&tables, &made), run(&mut reader, query, zeros));
+        let (tables, shared) = (query.tables.clone(), self.shared.clone());
+        let (began, begun) = oneshot::channel();
+        let answer = reader.run(move |conn| {
+            let made = snapshot(conn, &shared, &query.tables)?;
+            // A copy that is newer than all others are is not read until they are as new.
+            if let Some(made) = made.iter().find(|made| made.since > applied) {
+                return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
+            }
+            let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
+            let _ = began.send(made);
+            run(conn, &query, zeros)
+        });
+        let same = async {
+            match begun.await {
+                Ok(made) => self.all_are_same(&tables, &made).await,
+                // The answer says why there is no snapshot.
+                Err(_) => Ok(()),
+            }
+        };
+        let (same, answer) = tokio::join!(same, answer);
         // A table that is another one now may be why it failed.
         same?;
         answer
@@ -109,7 +110,7 @@ impl Reads {
     async fn all_are_same(&self, tables: &[Table], made: &[Made]) -> Result<()> {
         for (table, made) in tables.iter().zip(made) {
             let now = self.freshness.table(made.relation).await?;
-            let Some(now) = now.filter(|now| now.fingerprint == made.facts.fingerprint) else {
+            let Some(now) = now.filter(|now| now.fingerprint == made.fingerprint) else {
                 self.shared.is_changed(table.copy, "the table was changed");
                 return Err(Error::Changed(format!("the table of copy {} is not what was copied", table.copy)));
             };
@@ -124,55 +125,39 @@ impl Reads {
     }
 }
 
-/// Step 3: the transaction sees what is committed from its first statement on.
-fn snapshot(conn: &duckdb::Connection, ids: &[i64]) -> Result<Vec<Made>> {
+/// Step 3. BEGIN takes the snapshot (`immediate_transaction_mode`), and what is told of the copies is what is in it.
+fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Result<Vec<Made>> {
+    let made = shared.made.read();
     conn.execute_batch("BEGIN TRANSACTION READ ONLY")?;
-    let mut statement =
-        conn.prepare("SELECT id, relation, schema, name, fingerprint, since, signed_zeros FROM herd_copy")?;
-    let rows = statement.query_map([], |row| {
-        let facts = Facts { schema: row.get(2)?, name: row.get(3)?, shards: String::new(), fingerprint: row.get(4)? };
-        let made = Made { relation: row.get(1)?, since: Lsn(row.get(5)?), signed_zeros: row.get(6)?, facts };
-        Ok((row.get::<_, i64>(0)?, made))
-    })?;
-    let mut all = rows.collect::<duckdb::Result<Vec<_>>>()?;
-    let mut take = |id: &i64| {
-        let at = all.iter().position(|(of, _)| of == id)?;
-        Some(all.swap_remove(at).1)
+    let of = |table: &Table| {
+        let found = made.get(&table.copy).cloned();
+        found.ok_or_else(|| Error::Changed(format!("there is no copy {}", table.copy)))
     };
-    let made = ids.iter().map(|id| take(id).ok_or_else(|| Error::Changed(format!("there is no copy {id}"))));
-    made.collect()
+    tables.iter().map(of).collect()
 }
 
 /// Step 5.
-async fn run(reader: &mut Reader, query: Query, zeros: Zeros) -> Result<Answer> {
-    reader
-        .run(move |conn| {
-            let batches = duck::all(conn, &query.sql)?;
-            let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-            if rows as u64 > query.rows_max {
-                return Err(Error::TooMuch { max: query.rows_max, what: "rows" });
-            }
-            let mut messages = BytesMut::new();
-            let Query { types, bytes_max, .. } = &query;
-            if let Some(batch) = batches.first() {
-                let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-                if names.len() != types.len() {
-                    return Err(Error::Answer(format!(
-                        "there are {} columns, and types of {}",
-                        names.len(),
-                        types.len()
-                    )));
-                }
-                describe(&mut messages, types, &names);
-            } else {
-                describe(&mut messages, types, &vec![String::new(); types.len()]);
-            }
-            for batch in &batches {
-                put_rows(batch, types, zeros, &mut messages, *bytes_max as usize)?;
-            }
-            Ok(Answer { messages, rows: rows as u64 })
-        })
-        .await
+fn run(conn: &duckdb::Connection, query: &Query, zeros: Zeros) -> Result<Answer> {
+    let batches = duck::all(conn, &query.sql)?;
+    let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+    if rows as u64 > query.rows_max {
+        return Err(Error::TooMuch { max: query.rows_max, what: "rows" });
+    }
+    let mut messages = BytesMut::new();
+    let Query { types, bytes_max, .. } = query;
+    if let Some(batch) = batches.first() {
+        let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+        if names.len() != types.len() {
+            return Err(Error::Answer(format!("there are {} columns, and types of {}", names.len(), types.len())));
+        }
+        describe(&mut messages, types, &names);
+    } else {
+        describe(&mut messages, types, &vec![String::new(); types.len()]);
+    }
+    for batch in &batches {
+        put_rows(batch, types, zeros, &mut messages, *bytes_max as usize)?;
+    }
+    Ok(Answer { messages, rows: rows as u64 })
 }
 
 fn describe(messages: &mut BytesMut, types: &[As], names: &[String]) {

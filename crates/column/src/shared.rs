@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
@@ -63,11 +63,24 @@ pub struct Copy {
     pub rows: u64,
 }
 
+/// What a copy in DuckDB is made of.
+#[derive(Clone, Debug)]
+pub struct Made {
+    pub relation: u32,
+    pub since: Lsn,
+    pub fingerprint: String,
+    /// Some zero of its floats may have lost its sign, or got one.
+    pub signed_zeros: bool,
+}
+
 /// All clones are one, behind an [`Arc`].
 pub struct Shared {
     pub config: Config,
     pub position: watch::Sender<Position>,
     pub copies: Mutex<BTreeMap<i64, Copy>>,
+    /// As table herd_copy has it, so that a read need not ask DuckDB. Who commits a change of that table holds it from before the COMMIT until this
+    /// is the same; a read holds it while its transaction begins.
+    pub made: RwLock<BTreeMap<i64, Made>>,
     pub identity: Mutex<Option<Identity>>,
     /// What readers wait for, at most.
     wanted: AtomicU64,
@@ -91,6 +104,7 @@ impl Shared {
             config,
             position: watch::Sender::new(Position::default()),
             copies: Mutex::default(),
+            made: RwLock::default(),
             identity: Mutex::default(),
             wanted: AtomicU64::new(0),
             waits: Notify::new(),

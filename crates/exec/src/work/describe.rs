@@ -206,13 +206,14 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// While home is down another node describes, as long as nothing has an object id of its own there.
+    /// While home is down another node describes, as long as nothing has an object id of its own there. What it does not know, home may: that is
+    /// no error of the statement's.
     async fn describe_elsewhere(&mut self, trouble: pool::PoolError, sql: &str, types: &[u32]) -> Result<Described> {
         let home = self.home();
         let others: Vec<_> = self.epoch.snapshot.nodes.iter().map(|n| n.id).filter(|n| *n != home).collect();
         for node in others {
             let Ok(lane) = self.outside(node).await else { continue };
-            let mut d = self.describe_with(txn::Participant::new(lane), true, sql, types).await?;
+            let Ok(mut d) = self.describe_with(txn::Participant::new(lane), true, sql, types).await else { continue };
             let own = d
                 .params
                 .iter()
