@@ -19,7 +19,7 @@ _LEFT = """
 _JOBS = "select 'job', about from herd.job where state = 'running'"
 _SHARDS = "select s.shard, s.node from herd.shards s where s.name = %s order by s.shard"
 # Beside kills any call may be lost, and is made again. These would be wrong however a move is ended.
-_NEVER = ("XX000", "42P01", "42P07", "42703", "23505", "22000")
+_NEVER = ("0A000", "XX000", "42P01", "42P07", "42703", "23505", "22000")
 
 
 class Mover(threading.Thread):

@@ -20,7 +20,9 @@ SELECT jsonb_build_object(
     'about', obj_description(part, 'pg_class'),
     'bound', pg_get_expr(c.relpartbound, part),
     'check', pg_get_partition_constraintdef(part),
-    'published', EXISTS (SELECT FROM pg_publication_rel WHERE prrelid = part),
+    -- What another move has made and not yet taken away is no reason.
+    'published', EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+                          WHERE r.prrelid = part AND p.pubname !~ '^herd_move_[0-9a-f]{16}$'),
     'columns', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
                  WHERE a.attrelid = part AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
     -- By what rows are found again: the replica identity.
