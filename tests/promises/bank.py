@@ -160,8 +160,8 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_com
     kills = {"router": 0, "node": 0, "both": 0}
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        # A move takes a second or two: some are to end by themselves.
-        time.sleep(rng.uniform(0.3, 8.0 if moves else 2.0))
+        # A move takes some seconds beside so many clients: some are to end by themselves.
+        time.sleep(rng.uniform(0.3, 20.0 if moves else 2.0))
         kind = rng.choice(list(kills))
         kills[kind] += 1
         victims = []
