@@ -5,12 +5,14 @@
 
 pub mod automatic;
 pub mod background;
+mod beside;
 pub mod chunks;
 mod cluster;
 mod column_copy;
 pub mod distribute;
 pub mod export;
 pub mod function;
+pub mod job;
 mod kind;
 mod move_rows;
 pub mod move_shard;

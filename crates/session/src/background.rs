@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use wire::frame::{self, Reader};
 use wire::{ErrorFields, put, sqlstate, startup};
 
+use crate::cancel::CANCEL_EVERY;
 use crate::client_stream::ClientStream;
 use crate::login::LoggedIn;
 use crate::router::Router;
@@ -25,8 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often settings are read that say what is done automatically, and how long a look may take.
 const AUTOMATIC_EVERY: Duration = Duration::from_secs(5);
 const AUTOMATIC_MAX: Duration = Duration::from_secs(20);
-/// How often a call is cancelled until it has ended: a cancel may find it between two statements.
-const CANCEL_EVERY: Duration = Duration::from_millis(200);
 /// So many does one router work on at once.
 const AT_ONCE: usize = 2;
 /// Of what such a session says; notices and an error, or one value.
@@ -153,7 +152,14 @@ impl Said {
     fn outcome(self) -> Outcome {
         match self.error {
             Some(fields) => Outcome::Failed(fields),
-            None => Outcome::Done(self.value.into_iter().chain(self.notices).collect::<Vec<_>>().join(": ")),
+            None => Outcome::Done(
+                self.value
+                    .into_iter()
+                    .filter(|value| !value.is_empty())
+                    .chain(self.notices)
+                    .collect::<Vec<_>>()
+                    .join(": "),
+            ),
         }
     }
 }

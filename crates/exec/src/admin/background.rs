@@ -44,7 +44,9 @@ fn free(herd: &Herd) -> String {
 
 impl<C: Client> Work<'_, C> {
     /// Enters a call; the job's number. What can be said against it at once is said here.
-    pub async fn enter_job(&mut self, mut call: AdminCall, search_path: &[String]) -> Result<i64> {
+    ///
+    /// `shards`: of a table that is to be distributed, if nothing else says how many.
+    pub async fn enter_job(&mut self, mut call: AdminCall, search_path: &[String], shards: i32) -> Result<i64> {
         self.may_begin_job(&call).await?;
         let about = match call.function {
             AdminFunction::DrainNode | AdminFunction::Rebalance => {
@@ -62,16 +64,27 @@ impl<C: Client> Work<'_, C> {
             _ => {
                 self.may_be_asked_of(&call, search_path)?;
                 // Whoever makes the call may look elsewhere first.
-                let (schema, name) = split_name(&call.table()?)?;
-                let found = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path);
-                let table = found.map_or(name, |r| qualified(&r.schema, &r.name));
+                let snapshot = &self.epoch.snapshot;
+                let find = |name: &str| {
+                    let (schema, name) = split_name(name)?;
+                    let found = snapshot.resolve(schema.as_deref(), &name, search_path);
+                    Ok::<_, ExecError>(found.map_or(name, |r| qualified(&r.schema, &r.name)))
+                };
+                let table = find(&call.table()?)?;
                 call.set_table(Arg::Text(table.clone()));
+                if let Some(other) = call.other_table()? {
+                    call.set_other_table(find(&other)?);
+                }
                 table
             }
         };
         // What texts of its arguments mean.
         let meaning = MEANING.iter().filter_map(|name| Some((*name, self.settings.get(name)?)));
-        let meaning: Vec<String> = meaning.map(|(name, value)| format!("'{name}', {}", quote_literal(value))).collect();
+        let shards = shards.to_string();
+        let shards =
+            (call.function == AdminFunction::CreateDistributedTable).then_some(("citus.shard_count", &*shards));
+        let meaning = meaning.chain(shards).map(|(name, value)| format!("'{name}', {}", quote_literal(value)));
+        let meaning: Vec<String> = meaning.collect();
         const WHO: &str = "SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user";
         let caller = self.ask_home(WHO).await?.into_iter().flatten().flatten().next();
         let caller = caller.ok_or_else(|| ExecError::internal("home does not know who asks"))?;
@@ -209,7 +222,7 @@ impl Task {
         if self.desk.simple(&left).await?.is_empty() {
             return Ok(true);
         }
-        let undone = tokio::time::timeout(UNDO_MAX, super::move_shard::undo_orphans(&mut self.desk, herd)).await;
+        let undone = tokio::time::timeout(UNDO_MAX, super::job::undo_orphans(&mut self.desk, herd)).await;
         self.desk.finish_given_up().await?;
         undone.unwrap_or(Ok(()))?;
         Ok(self.desk.simple(&left).await?.is_empty())
@@ -250,7 +263,7 @@ impl Task {
             }
             Outcome::Done(result) => {
                 format!(
-                    "state = 'done', step = 'done', result = {}, error = NULL, sqlstate = NULL, ended_at = clock_timestamp()",
+                    "state = 'done', step = 'done', result = nullif({}, ''), error = NULL, sqlstate = NULL, ended_at = clock_timestamp()",
                     quote_literal(&result)
                 )
             }
