@@ -11,6 +11,7 @@ mod cluster;
 mod column_copy;
 pub mod distribute;
 pub mod export;
+mod fill_column_copy;
 pub mod function;
 pub mod job;
 mod kind;

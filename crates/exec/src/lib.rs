@@ -15,6 +15,7 @@ mod carried;
 mod client;
 mod column_settings;
 mod copy;
+mod counters;
 mod ddl;
 mod error;
 mod kept_rows;

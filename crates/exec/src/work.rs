@@ -36,11 +36,11 @@ use catalog::NodeId;
 use pool::{ClientLogin, PooledConn, Settings};
 use txn::{Lane, Participant, Transaction};
 
-use crate::admin::job::Counters;
 use crate::budget::Allowance;
 use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client, tell_parameter, tell_said};
 use crate::column_settings::ColumnUse;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::moves::Moves;
 use crate::now::Now;

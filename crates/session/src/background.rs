@@ -83,7 +83,8 @@ async fn look_for_work(router: Arc<Router>) {
 
 async fn work_on(router: Arc<Router>, mut task: Task) {
     if task.cancelled {
-        return end(task, Outcome::Cancelled).await;
+        let outcome = undone(&router, &mut task).await;
+        return end(task, outcome).await;
     }
     let (id, call) = (task.id, task.call.clone());
     tracing::info!(job = id, call = %task.call, "works on a job");
@@ -118,7 +119,46 @@ async fn work_on(router: Arc<Router>, mut task: Task) {
         }
         Err(error) => Outcome::Failed(error.to_fields()),
     };
+    let outcome = match outcome {
+        Outcome::Cancelled => undone(&router, &mut task).await,
+        // By the number of what was begun in its course.
+        Outcome::Failed(fields) if fields.code() == sqlstate::QUERY_CANCELED => {
+            match undone(&router, &mut task).await {
+                Outcome::Cancelled => Outcome::Failed(fields),
+                other => other,
+            }
+        }
+        other => other,
+    };
     end(task, outcome).await;
+}
+
+/// A call was cancelled: what it may have left is taken away, now or another time.
+async fn undone(router: &Arc<Router>, task: &mut Task) -> Outcome {
+    let Some(undo) = task.undo.clone() else { return Outcome::Cancelled };
+    let undone = async {
+        let mut client = Client::begin(router, &task.settings, task.id).await?;
+        let caller = task.caller().await?;
+        Ok::<_, ExecError>(match caller {
+            Some(caller) => client.call(&caller, &undo).await,
+            None => Outcome::Cancelled,
+        })
+    };
+    match undone.await {
+        Ok(Outcome::Failed(fields)) if fields.code() != sqlstate::UNDEFINED_TABLE => {
+            tracing::warn!(
+                job = task.id,
+                error = fields.message(),
+                "a job that was cancelled will be cleaned up behind later"
+            );
+            Outcome::Later
+        }
+        Ok(_) => Outcome::Cancelled,
+        Err(error) => {
+            tracing::warn!(job = task.id, %error, "a job that was cancelled will be cleaned up behind later");
+            Outcome::Later
+        }
+    }
 }
 
 async fn end(task: Task, outcome: Outcome) {

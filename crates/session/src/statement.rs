@@ -181,6 +181,16 @@ impl Session {
         if call.function == AdminFunction::IsolateTenant {
             return self.isolate(call, described, format).await;
         }
+        if matches!(call.function, AdminFunction::AddColumnCopy | AdminFunction::DropColumnCopy)
+            && exec::Client::job(&self.io).is_some()
+            && self.catalog_moved().await
+        {
+            // Of a router that died this one may not have heard that it has listed a copy.
+            self.take_epoch();
+        }
+        if call.function == AdminFunction::AddColumnCopy && exec::Client::job(&self.io).is_some() {
+            return self.column_copy(call, described, format).await;
+        }
         if matches!(call.function, AdminFunction::DrainNode | AdminFunction::Rebalance) {
             return self.series_of_moves(call, described, format).await;
         }

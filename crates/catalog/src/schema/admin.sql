@@ -115,6 +115,11 @@ CREATE OR REPLACE FUNCTION herd.cluster(table_name regclass, index_name text, ba
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.cluster'); SELECT NULL::bigint $$;
 COMMENT ON FUNCTION herd.cluster(regclass, text, boolean) IS 'rewrites the shards of a table in the order of an index, by a job in the background (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.add_column_copy(table_name regclass, columns text[], order_by text[], background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.add_column_copy'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.add_column_copy(regclass, text[], text[], boolean)
+    IS 'has the stores beside the nodes make a columnar copy of a table, by a job in the background that ends when they have it (through a router)';
+
 -- Those below are called by the names of public's; they are here because they are the herd's alone.
 CREATE OR REPLACE FUNCTION herd.create_distributed_table(
     table_name regclass, distribution_column text, distribution_type text, colocate_with text, shard_count integer,

@@ -62,11 +62,11 @@ COMMENT ON VIEW herd.jobs IS 'what takes long: moves, splits and merges of shard
 CREATE OR REPLACE FUNCTION herd.cancel_job(job bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS
 $$ BEGIN
-    -- What nobody works on ends here; what was begun in its course ends with it.
+    -- What nobody works on, and has left nothing, ends here; what was begun in its course ends with it.
     UPDATE herd.job j SET cancel = true,
-           state = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN 'cancelled' ELSE j.state END,
-           error = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN 'it was cancelled by herd.cancel_job()' ELSE j.error END,
-           ended_at = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN clock_timestamp() END
+           state = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL AND NOT j.arguments ? 'copy' THEN 'cancelled' ELSE j.state END,
+           error = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL AND NOT j.arguments ? 'copy' THEN 'it was cancelled by herd.cancel_job()' ELSE j.error END,
+           ended_at = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL AND NOT j.arguments ? 'copy' THEN clock_timestamp() END
      WHERE j.state = 'running' AND (j.id = job OR j.parent = job);
     RETURN FOUND;
 EXCEPTION WHEN lock_not_available THEN

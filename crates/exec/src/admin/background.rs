@@ -99,12 +99,16 @@ impl<C: Client> Work<'_, C> {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message)
                 .hint("GRANT the caller's role to the router's, or call it without background => true."));
         }
+        // Nothing but this is committed before it has ended.
+        let undo = (call.function == AdminFunction::AddColumnCopy)
+            .then(|| AdminCall::step(AdminFunction::DropColumnCopy, "drop_column_copy", [Arg::Text(about.clone())]));
         let enter = format!(
             "INSERT INTO herd.job (kind, about, arguments, router, not_before, step, call, caller) \
-             VALUES ({}, {}, jsonb_build_object('settings', jsonb_build_object({})), '{:016x}', clock_timestamp() + interval '{FIRST}', 'wait', {}, {caller}) RETURNING id",
+             VALUES ({}, {}, jsonb_strip_nulls(jsonb_build_object('settings', jsonb_build_object({}), 'undo', {})), '{:016x}', clock_timestamp() + interval '{FIRST}', 'wait', {}, {caller}) RETURNING id",
             quote_literal(&call.name),
             quote_literal(&about),
             meaning.join(", "),
+            undo.map_or_else(|| "NULL".into(), |undo| quote_literal(&undo.statement())),
             self.herd.router,
             quote_literal(&call.statement()),
         );
@@ -162,6 +166,8 @@ pub struct Task {
     pub settings: Vec<(String, String)>,
     /// Somebody has cancelled it.
     pub cancelled: bool,
+    /// The call that takes away what one that was cancelled has left, if it may leave anything.
+    pub undo: Option<String>,
     tries: u32,
     desk: Conn,
 }
@@ -194,19 +200,21 @@ impl Task {
                                  THEN 1 ELSE t.tries + 1 END \
                FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() \
                 AND t.id = (SELECT j.id FROM herd.job j WHERE {free} ORDER BY j.id LIMIT 1 FOR UPDATE SKIP LOCKED) \
-             RETURNING t.id, t.call, t.tries, t.cancel, \
+             RETURNING t.id, t.call, t.tries, t.cancel, t.arguments ->> 'undo', \
                        (SELECT jsonb_agg(jsonb_build_array(e.key, e.value)) FROM jsonb_each_text(t.arguments -> 'settings') e)",
             herd.router
         );
         let rows = desk.simple(&take).await?;
-        let Some([Some(id), Some(call), Some(tries), Some(cancel), settings]) = rows.last().map(|row| &row[..]) else {
+        let Some([Some(id), Some(call), Some(tries), Some(cancel), undo, settings]) = rows.last().map(|row| &row[..])
+        else {
             return Ok(None);
         };
         let (Ok(id), Ok(tries)) = (id.parse(), tries.parse()) else {
             return Err(ExecError::internal("home told of no job"));
         };
         let settings = settings.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        Ok(Some(Task { id, call: call.clone(), settings, cancelled: cancel == "t", tries, desk }))
+        let (call, undo) = (call.clone(), undo.clone());
+        Ok(Some(Task { id, call, settings, cancelled: cancel == "t", undo, tries, desk }))
     }
 
     /// In whose name, as the role is called now; none: it is gone.

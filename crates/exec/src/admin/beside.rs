@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use wire::sqlstate;
 
-use super::job::{Counters, Entry, Job, NOTE_EVERY};
+use super::job::{Entry, Job, NOTE_EVERY};
 use crate::client::Client;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::herd::Herd;
 use crate::work::Work;

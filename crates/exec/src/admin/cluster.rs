@@ -14,9 +14,10 @@ use plan::admin::{AdminCall, split_name};
 use txn::Participant;
 
 use super::beside::with_job;
-use super::job::{Counters, Entry, done_before};
+use super::job::{Entry, done_before};
 use super::kind::waits;
 use crate::client::Client;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::pause::{SETTLE, Who};
 use crate::work::Work;

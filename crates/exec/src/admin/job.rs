@@ -5,73 +5,23 @@
 //! so in the very transaction that makes it. It does not know what the job does, nor who does that (`beside.rs`, `move_shard.rs`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use catalog::{Snapshot, qualified, quote_literal};
-use parking_lot::Mutex;
 use pool::Conn;
 use wire::sqlstate;
 
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::herd::Herd;
 
 /// How often progress is told, and it is looked whether anybody wants the end of it.
 pub const NOTE_EVERY: Duration = Duration::from_millis(500);
-/// The step of a job that only looks what there is to do.
-pub const PREPARE: &str = "prepare";
 /// The step of a job whose transaction is about to be committed; in its client's block that may be long.
 const COMMIT: &str = "commit";
 /// How long jobs that have ended are shown.
 const SHOWN: &str = "30 days";
-
-/// How far a job has come, for `herd.jobs`.
-#[derive(Default)]
-pub struct Counters {
-    pub step: Mutex<&'static str>,
-    /// Copied, and how many there are to copy.
-    pub bytes: AtomicU64,
-    pub bytes_total: AtomicU64,
-    pub rows: AtomicU64,
-    pub changes: AtomicU64,
-    /// Negative: not known.
-    pub lag_bytes: AtomicI64,
-    /// Names of what is done, if that need not be done again by who begins again.
-    pub done: Mutex<Vec<String>>,
-}
-
-impl Counters {
-    /// With nothing done.
-    pub fn start() -> Arc<Counters> {
-        Arc::new(Counters { step: Mutex::new(PREPARE), ..Counters::default() })
-    }
-
-    /// There is something to do, and it is being done: the next step of it.
-    pub fn begins(&self, step: &'static str) {
-        *self.step.lock() = step;
-    }
-
-    /// Whether it has come further than to look what there is to do.
-    pub fn has_begun(&self) -> bool {
-        *self.step.lock() != PREPARE
-    }
-
-    /// More of it is done.
-    pub fn add(&self, rows: usize, bytes: usize) {
-        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Whether it is known how much there is to do.
-    pub fn has_total(&self) -> bool {
-        self.bytes_total.load(Ordering::Relaxed) > 0
-    }
-
-    /// There is more to do.
-    pub fn add_total(&self, bytes: u64) {
-        self.bytes_total.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
 
 /// What a job is.
 pub struct Entry {

@@ -20,9 +20,10 @@ use pool::NodeTarget;
 
 use super::beside::with_job;
 use super::distribute::Begun;
-use super::job::{Counters, Entry, is_done_in};
+use super::job::{Entry, is_done_in};
 use super::views;
 use crate::client::{Answer, Client};
+use crate::counters::Counters;
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::router::bodies;

@@ -12,8 +12,8 @@ use txn::Participant;
 use wire::{ErrorFields, put, sqlstate};
 
 use crate::admin::chunks::{end_copy, open_copy, select_of};
-use crate::admin::job::Counters;
 use crate::client::Client;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 use crate::work::ask_key::key_bytes;

@@ -39,8 +39,9 @@ use wire::sqlstate;
 use self::facts::table;
 use self::plan::{Move, Piece};
 use self::stream::Stream;
-use super::job::{Counters, Job};
+use super::job::Job;
 use crate::client::Client;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::unfinished::wait_for_changes;
 use crate::work::Work;
@@ -151,6 +152,7 @@ impl<C: Client> Work<'_, C> {
                 call.key_node()?.map(|node| self.node_called(&node)).transpose()?;
                 self.distributed(call, search_path)?;
             }
+            AdminFunction::AddColumnCopy => self.may_be_copied(call, search_path)?,
             AdminFunction::Cluster => {
                 call.index()?;
                 self.distributed(call, search_path)?;

@@ -32,9 +32,11 @@ const BACKGROUND: &str = "background";
 impl AdminFunction {
     /// Whether routers do it by themselves if asked to: what is begun again goes on, or finds that it was done.
     pub fn has_background(self) -> bool {
-        use AdminFunction::{Cluster, DrainNode, IsolateTenant, MergeShards, MoveShard, Rebalance, SplitShard};
-        self.changes_kind()
-            || matches!(self, MoveShard | SplitShard | MergeShards | IsolateTenant | DrainNode | Rebalance | Cluster)
+        use AdminFunction::{
+            AddColumnCopy, Cluster, DrainNode, IsolateTenant, MergeShards, MoveShard, Rebalance, SplitShard,
+        };
+        let moves = matches!(self, MoveShard | SplitShard | MergeShards | IsolateTenant | DrainNode | Rebalance);
+        moves || self.changes_kind() || matches!(self, Cluster | AddColumnCopy)
     }
 
     /// Whether it makes a table one of another kind.

@@ -13,7 +13,7 @@ use wire::{ErrorFields, backend, put, sqlstate};
 
 use super::changes::{Batch, Copied, Decoder};
 use super::plan::Move;
-use crate::admin::job::Counters;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::herd::Herd;
 
