@@ -142,7 +142,7 @@ def test_what_is_asked_wrongly_is_said_at_once(elastic):
             "move_shard('b_wrong', 99, 2, background => true)": "42704", "move_shard('b_wrong', 1, 99, background => true)": "42704",
             "move_shard('b_none', 1, 2, background => true)": "42P01", "drain_node('nowhere', background => true)": "42704",
             "split_shard('b_wrong', 99, background => true)": "42704", "rebalance(background => 'perhaps')": "22023",
-            "rebalance(background => null)": "22023", "rebalance(background => true, background => false)": "42601", "cluster('b_wrong', 'b_wrong_pkey', background => true)": "42883", "wait_job(123456789)": "42704", "wait_job('x')": "22023",
+            "rebalance(background => null)": "22023", "rebalance(background => true, background => false)": "42601", "cluster('b_none', 'b_none_pkey', background => true)": "42P01", "cluster('b_wrong', background => true)": "22004", "repair(background => true)": "42883", "wait_job(123456789)": "42704", "wait_job('x')": "22023",
             "restore_point('x', background => true)": "42883",
         }.items():
             with pytest.raises(psycopg.Error) as error:

@@ -17,7 +17,7 @@ _BEHIND_A_PATH = "catalog/src"
 
 # By the router's own connections, which no client's path reaches.
 _OWN = {"exec/src/router/barrier.rs", "exec/src/router/herd.rs", "exec/src/router/names.rs", "exec/src/router/roles.rs", "txn/src/recover.rs",
-        "session/src/cancel_forward.rs", "exec/src/admin/automatic.rs", "exec/src/admin/background.rs", "exec/src/admin/move_shard/weights.rs", "exec/src/admin/move_shard/facts.rs", "exec/src/admin/move_shard/job.rs", "exec/src/admin/move_shard/stream.rs"}
+        "session/src/cancel_forward.rs", "exec/src/admin/automatic.rs", "exec/src/admin/background.rs", "exec/src/admin/move_shard/weights.rs", "exec/src/admin/move_shard/facts.rs", "exec/src/admin/job.rs", "exec/src/admin/fill_column_copy.rs", "exec/src/admin/move_shard/stream.rs"}
 
 # DuckDB's SQL, for stores, which have no search path and no operators of users' own.
 _OF_STORES = "plan/src/columns/"

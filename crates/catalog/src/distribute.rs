@@ -86,6 +86,8 @@ pub struct NodeSql {
 pub struct CopyRows {
     /// `COPY … TO STDOUT` for each node to read from: of a query, or of a table itself (which is on none of the nodes they go to).
     pub sources: Vec<(NodeId, String)>,
+    /// As it is called on each of these nodes before the plan begins, quoted.
+    pub table: String,
     /// The columns of each row, in order: all but generated ones.
     pub columns: Vec<String>,
     /// `COPY … FROM STDIN` into the new table, the same on every node.

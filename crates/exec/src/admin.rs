@@ -5,12 +5,15 @@
 
 pub mod automatic;
 pub mod background;
+mod beside;
 pub mod chunks;
 mod cluster;
 mod column_copy;
 pub mod distribute;
 pub mod export;
+mod fill_column_copy;
 pub mod function;
+pub mod job;
 mod kind;
 mod move_rows;
 pub mod move_shard;

@@ -1,6 +1,7 @@
 //! The client's side as the executor sees it: who is told the answer, and a source of COPY data. In which messages a client
 //! gets what it is told is its front's affair; PostgreSQL's are written down here once, for the front and for whoever keeps an answer.
 
+use std::convert::Infallible;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -96,6 +97,11 @@ pub trait Client: Send {
 
     /// Waits until the client cancels the statement.
     fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<Self> {
+        std::future::pending()
+    }
+
+    /// Cancels the statement as its client would, again and again: one cancel may find it between two steps.
+    fn cancels(&mut self) -> impl Future<Output = Infallible> + Send + use<Self> {
         std::future::pending()
     }
 

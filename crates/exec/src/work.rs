@@ -40,6 +40,7 @@ use crate::budget::Allowance;
 use crate::bulk_settings::Bulk;
 use crate::client::{Answer, Client, tell_parameter, tell_said};
 use crate::column_settings::ColumnUse;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::moves::Moves;
 use crate::now::Now;
@@ -98,6 +99,8 @@ pub struct Work<'w, C: Client> {
     pub on_one: bool,
     /// `None`: nodes' primaries are asked.
     pub standbys: Option<&'w mut FromStandbys>,
+    /// How far a statement has come that may be a job.
+    pub counters: Option<Arc<Counters>>,
 }
 
 /// What PostgreSQL does not set any more where there have been temporary tables.
@@ -141,6 +144,7 @@ impl<'w, C: Client> Work<'w, C> {
             looks: Looks::default(),
             on_one: false,
             standbys: None,
+            counters: None,
         }
     }
 }

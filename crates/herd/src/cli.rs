@@ -61,7 +61,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show moves and splits of shards, how far they have come and how they ended
+    /// Show what takes long (moves and splits of shards, tables that are distributed), how far they have come and how they ended
     Jobs {
         #[command(flatten)]
         of: Where,

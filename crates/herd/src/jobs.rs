@@ -1,4 +1,4 @@
-//! `herd jobs`: moves and splits of shards as `herd.jobs` has them, in a table, or with `--watch` as bars on a terminal (lines
+//! `herd jobs`: what takes long as `herd.jobs` has it, in a table, or with `--watch` as bars on a terminal (lines
 //! elsewhere) until none is left. It asks a router by psql, and ends nothing.
 
 use std::collections::BTreeMap;

@@ -312,6 +312,27 @@ impl AdminCall {
         }
     }
 
+    /// The table whose shards a table's are to be colocated with, as written.
+    pub fn other_table(&self) -> Result<Option<String>> {
+        if self.function != AdminFunction::CreateDistributedTable {
+            return Ok(None);
+        }
+        let v = self.named(&DISTRIBUTE)?;
+        let other = v[3].as_ref().map(|_| self.text(&v[3], "a table to colocate with")).transpose()?;
+        Ok(other.filter(|other| other != "default" && other != "none"))
+    }
+
+    /// The same, another.
+    pub fn set_other_table(&mut self, other: String) {
+        let at = self.args.iter().enumerate().position(|(i, (name, _))| match name {
+            Some(name) => name == DISTRIBUTE[3],
+            None => i == 3,
+        });
+        if let Some(at) = at {
+            self.args[at].1 = Arg::Text(other);
+        }
+    }
+
     /// `has`: whether the table has a column of exactly this name.
     pub fn distribute_request(
         &self,
@@ -319,14 +340,7 @@ impl AdminCall {
         name: &str,
         has: impl Fn(&str) -> bool,
     ) -> Result<(DistributeRequest, Option<Vec<String>>)> {
-        let v = self.named(&[
-            "table_name|table|relation",
-            "distribution_column|column",
-            "distribution_type|strategy",
-            "colocate_with",
-            "shard_count",
-            "bounds",
-        ])?;
+        let v = self.named(&DISTRIBUTE)?;
         let columns = self.text(&v[1], "a distribution column")?;
         // A name is taken as it is given; only where there is none such, as SQL would read it.
         let column = |c: &str| if has(c) { c.to_string() } else { unquote(c.trim()) };
@@ -478,6 +492,16 @@ impl AdminCall {
         Ok((host, port, database))
     }
 }
+
+/// What `create_distributed_table` is told.
+const DISTRIBUTE: [&str; 6] = [
+    "table_name|table|relation",
+    "distribution_column|column",
+    "distribution_type|strategy",
+    "colocate_with",
+    "shard_count",
+    "bounds",
+];
 
 /// An argument of this name, or without one, is the table.
 fn is_table(name: &Option<String>) -> bool {

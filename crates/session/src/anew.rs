@@ -148,7 +148,7 @@ impl Session {
     }
 
     /// Whether home's catalog is newer than ours; if so it is loaded.
-    async fn catalog_moved(&mut self) -> bool {
+    pub async fn catalog_moved(&mut self) -> bool {
         let ours = self.epoch.snapshot.epoch;
         if self.router.herd.epoch.load().snapshot.epoch > ours {
             return true;

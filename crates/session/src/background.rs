@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use wire::frame::{self, Reader};
 use wire::{ErrorFields, put, sqlstate, startup};
 
+use crate::cancel::CANCEL_EVERY;
 use crate::client_stream::ClientStream;
 use crate::login::LoggedIn;
 use crate::router::Router;
@@ -25,8 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often settings are read that say what is done automatically, and how long a look may take.
 const AUTOMATIC_EVERY: Duration = Duration::from_secs(5);
 const AUTOMATIC_MAX: Duration = Duration::from_secs(20);
-/// How often a call is cancelled until it has ended: a cancel may find it between two statements.
-const CANCEL_EVERY: Duration = Duration::from_millis(200);
 /// So many does one router work on at once.
 const AT_ONCE: usize = 2;
 /// Of what such a session says; notices and an error, or one value.
@@ -84,7 +83,8 @@ async fn look_for_work(router: Arc<Router>) {
 
 async fn work_on(router: Arc<Router>, mut task: Task) {
     if task.cancelled {
-        return end(task, Outcome::Cancelled).await;
+        let outcome = undone(&router, &mut task).await;
+        return end(task, outcome).await;
     }
     let (id, call) = (task.id, task.call.clone());
     tracing::info!(job = id, call = %task.call, "works on a job");
@@ -119,7 +119,46 @@ async fn work_on(router: Arc<Router>, mut task: Task) {
         }
         Err(error) => Outcome::Failed(error.to_fields()),
     };
+    let outcome = match outcome {
+        Outcome::Cancelled => undone(&router, &mut task).await,
+        // By the number of what was begun in its course.
+        Outcome::Failed(fields) if fields.code() == sqlstate::QUERY_CANCELED => {
+            match undone(&router, &mut task).await {
+                Outcome::Cancelled => Outcome::Failed(fields),
+                other => other,
+            }
+        }
+        other => other,
+    };
     end(task, outcome).await;
+}
+
+/// A call was cancelled: what it may have left is taken away, now or another time.
+async fn undone(router: &Arc<Router>, task: &mut Task) -> Outcome {
+    let Some(undo) = task.undo.clone() else { return Outcome::Cancelled };
+    let undone = async {
+        let mut client = Client::begin(router, &task.settings, task.id).await?;
+        let caller = task.caller().await?;
+        Ok::<_, ExecError>(match caller {
+            Some(caller) => client.call(&caller, &undo).await,
+            None => Outcome::Cancelled,
+        })
+    };
+    match undone.await {
+        Ok(Outcome::Failed(fields)) if fields.code() != sqlstate::UNDEFINED_TABLE => {
+            tracing::warn!(
+                job = task.id,
+                error = fields.message(),
+                "a job that was cancelled will be cleaned up behind later"
+            );
+            Outcome::Later
+        }
+        Ok(_) => Outcome::Cancelled,
+        Err(error) => {
+            tracing::warn!(job = task.id, %error, "a job that was cancelled will be cleaned up behind later");
+            Outcome::Later
+        }
+    }
 }
 
 async fn end(task: Task, outcome: Outcome) {
@@ -153,7 +192,14 @@ impl Said {
     fn outcome(self) -> Outcome {
         match self.error {
             Some(fields) => Outcome::Failed(fields),
-            None => Outcome::Done(self.value.into_iter().chain(self.notices).collect::<Vec<_>>().join(": ")),
+            None => Outcome::Done(
+                self.value
+                    .into_iter()
+                    .filter(|value| !value.is_empty())
+                    .chain(self.notices)
+                    .collect::<Vec<_>>()
+                    .join(": "),
+            ),
         }
     }
 }

@@ -38,6 +38,8 @@ pub const NUMBER_MAX: i32 = 255;
 /// How long a node may take to act on a cancel; at most so long a session waits to give its connections back.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a statement is cancelled until it has ended: a cancel may find it between two steps.
+pub const CANCEL_EVERY: Duration = Duration::from_millis(200);
 /// Of looks at a statement whose client has left (two a second): the last that cancels it, a minute after the first.
 const LOOKS_MAX: u32 = 128;
 

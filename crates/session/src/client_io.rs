@@ -3,6 +3,7 @@
 mod spoken;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 use wire::{ErrorFields, sqlstate};
@@ -13,7 +14,7 @@ use pool::{Alike, CancelKey, awake};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Frame, frame};
 
-use crate::cancel::{CancelHandle, Settled};
+use crate::cancel::{CANCEL_EVERY, CancelHandle, Settled};
 use crate::client_stream::ClientStream;
 use crate::encoding::{Encoding, NAME};
 use crate::fair::{self, Fair};
@@ -526,6 +527,16 @@ impl Client for ClientIo {
     fn cancelled(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let handle = self.handle.clone();
         async move { handle.cancelled().await }
+    }
+
+    fn cancels(&mut self) -> impl Future<Output = Infallible> + Send + use<> {
+        let handle = self.handle.clone();
+        async move {
+            loop {
+                handle.cancel().await;
+                tokio::time::sleep(CANCEL_EVERY).await;
+            }
+        }
     }
 
     fn unlimited_since(&self) -> Option<Instant> {

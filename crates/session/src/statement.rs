@@ -150,9 +150,10 @@ impl Session {
             Some(b) => (exec::admin_with_parameters(call, b)?, b.result_format(0)),
             None => (call, 0),
         };
+        let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);
         if call.background {
             let path = self.search_path.clone();
-            let job = self.work().enter_job(call.clone(), &path).await;
+            let job = self.work().enter_job(call.clone(), &path, shards).await;
             self.finish_implicit(job.is_err()).await?;
             return Ok(self.work().answer_bigint(&call, described, job?, format));
         }
@@ -180,11 +181,20 @@ impl Session {
         if call.function == AdminFunction::IsolateTenant {
             return self.isolate(call, described, format).await;
         }
+        if matches!(call.function, AdminFunction::AddColumnCopy | AdminFunction::DropColumnCopy)
+            && exec::Client::job(&self.io).is_some()
+            && self.catalog_moved().await
+        {
+            // Of a router that died this one may not have heard that it has listed a copy.
+            self.take_epoch();
+        }
+        if call.function == AdminFunction::AddColumnCopy && exec::Client::job(&self.io).is_some() {
+            return self.column_copy(call, described, format).await;
+        }
         if matches!(call.function, AdminFunction::DrainNode | AdminFunction::Rebalance) {
             return self.series_of_moves(call, described, format).await;
         }
         let path = self.search_path.clone();
-        let shards = self.own.get("citus.shard_count").parse().unwrap_or(self.router.defaults.shards);
         let mut retry = self.retry();
         let done = loop {
             match self.work().admin(call.clone(), &path, shards, described, format).await {

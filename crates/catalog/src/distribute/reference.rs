@@ -58,6 +58,7 @@ pub(super) fn create_elsewhere(definition: &Definition) -> Vec<String> {
 pub(super) fn copy_from_home(definition: &Definition, home: crate::NodeId, to: Vec<crate::NodeId>) -> Option<CopyRows> {
     (!to.is_empty()).then(|| CopyRows {
         sources: vec![(home, super::copy_out_as_it_is(definition))],
+        table: definition.qualified(),
         columns: definition.stored_columns(),
         into: super::copy_into(definition),
         to: CopyTarget::Nodes(to),

@@ -88,6 +88,7 @@ fn build(
         // A key column is never generated, so it is among them.
         to: CopyTarget::ByKey { key: key.iter().filter_map(position).collect(), group: chosen.group.clone() },
         into: super::copy_into(definition),
+        table: definition.qualified(),
         columns,
     });
 

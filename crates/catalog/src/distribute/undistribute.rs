@@ -81,6 +81,7 @@ fn from_distributed(snapshot: &Snapshot, definition: &Definition) -> Result<Dist
     sources.extend(builder.others().into_iter().map(|node| (node, super::copy_out(definition, &table))));
     builder.plan.copies.push(CopyRows {
         sources,
+        table: table.clone(),
         columns: definition.stored_columns(),
         into: super::copy_into(definition),
         to: CopyTarget::Nodes(vec![home]),

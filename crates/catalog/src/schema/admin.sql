@@ -111,6 +111,31 @@ CREATE OR REPLACE FUNCTION herd.isolate_tenant(table_name regclass, key text, no
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.isolate_tenant'); SELECT NULL::bigint $$;
 COMMENT ON FUNCTION herd.isolate_tenant(regclass, text, text, boolean) IS 'splits the shard of a key until it holds that key alone, by a job in the background (through a router)';
 
+CREATE OR REPLACE FUNCTION herd.cluster(table_name regclass, index_name text, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.cluster'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.cluster(regclass, text, boolean) IS 'rewrites the shards of a table in the order of an index, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.add_column_copy(table_name regclass, columns text[], order_by text[], background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.add_column_copy'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.add_column_copy(regclass, text[], text[], boolean)
+    IS 'has the stores beside the nodes make a columnar copy of a table, by a job in the background that ends when they have it (through a router)';
+
+-- Those below are called by the names of public's; they are here because they are the herd's alone.
+CREATE OR REPLACE FUNCTION herd.create_distributed_table(
+    table_name regclass, distribution_column text, distribution_type text, colocate_with text, shard_count integer,
+    strategy text, bounds text[], background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('create_distributed_table'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.create_distributed_table(regclass, text, text, text, integer, text, text[], boolean)
+    IS 'splits a table over the nodes of the herd by its key, by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.create_reference_table(table_name regclass, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('create_reference_table'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.create_reference_table(regclass, boolean) IS 'keeps a full copy of a table on every node of the herd, made by a job in the background (through a router)';
+
+CREATE OR REPLACE FUNCTION herd.undistribute_table(table_name regclass, background boolean) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('undistribute_table'); SELECT NULL::bigint $$;
+COMMENT ON FUNCTION herd.undistribute_table(regclass, boolean) IS 'makes a distributed or reference table local again, by a job in the background (through a router)';
+
 CREATE OR REPLACE FUNCTION herd.drain_node(node text, background boolean) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.drain_node'); SELECT NULL::bigint $$;
 COMMENT ON FUNCTION herd.drain_node(text, boolean) IS 'moves all shards of a node to other nodes, by a job in the background (through a router)';

@@ -55,19 +55,23 @@ CREATE OR REPLACE VIEW herd.jobs AS
                 THEN (j.updated_at - j.created_at) * ((j.bytes_total - j.bytes_done)::float8 / j.bytes_done) END AS time_left,
            j.parent, j.result, j.tries
       FROM herd.job j ORDER BY j.id;
-COMMENT ON VIEW herd.jobs IS 'moves and splits of shards, and calls in the background: how far they have come, and how they ended';
+COMMENT ON VIEW herd.jobs IS 'what takes long: moves, splits and merges of shards, tables that change their kind or are clustered, and calls in the background: how far they have come, and how they ended';
 
--- Whether there was anything to cancel. The router that works on it, or the next that looks, ends it and cleans up.
+-- Whether there was anything to cancel. The router that works on it, or the next that looks, ends it and cleans up. A job whose change is
+-- being committed is its transaction's, which may be a block that its client ends when he likes.
 CREATE OR REPLACE FUNCTION herd.cancel_job(job bigint) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS
 $$ BEGIN
-    -- What nobody works on ends here; what was begun in its course ends with it.
+    -- What nobody works on, and has left nothing, ends here; what was begun in its course ends with it.
     UPDATE herd.job j SET cancel = true,
-           state = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN 'cancelled' ELSE j.state END,
-           error = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN 'it was cancelled by herd.cancel_job()' ELSE j.error END,
-           ended_at = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL THEN clock_timestamp() END
+           state = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL AND NOT j.arguments ? 'copy' THEN 'cancelled' ELSE j.state END,
+           error = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL AND NOT j.arguments ? 'copy' THEN 'it was cancelled by herd.cancel_job()' ELSE j.error END,
+           ended_at = CASE WHEN j.call IS NOT NULL AND j.owner_pid IS NULL AND NOT j.arguments ? 'copy' THEN clock_timestamp() END
      WHERE j.state = 'running' AND (j.id = job OR j.parent = job);
     RETURN FOUND;
+EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'job % has done its work, which is committed with its client''s transaction or not at all', job
+        USING ERRCODE = 'lock_not_available', HINT = 'herd.sessions shows the transaction; pg_terminate_backend(pid) ends it.';
 END $$;
 COMMENT ON FUNCTION herd.cancel_job(bigint) IS 'asks for the end of a job in herd.jobs';
 

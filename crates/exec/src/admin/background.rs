@@ -44,7 +44,9 @@ fn free(herd: &Herd) -> String {
 
 impl<C: Client> Work<'_, C> {
     /// Enters a call; the job's number. What can be said against it at once is said here.
-    pub async fn enter_job(&mut self, mut call: AdminCall, search_path: &[String]) -> Result<i64> {
+    ///
+    /// `shards`: of a table that is to be distributed, if nothing else says how many.
+    pub async fn enter_job(&mut self, mut call: AdminCall, search_path: &[String], shards: i32) -> Result<i64> {
         self.may_begin_job(&call).await?;
         let about = match call.function {
             AdminFunction::DrainNode | AdminFunction::Rebalance => {
@@ -62,16 +64,27 @@ impl<C: Client> Work<'_, C> {
             _ => {
                 self.may_be_asked_of(&call, search_path)?;
                 // Whoever makes the call may look elsewhere first.
-                let (schema, name) = split_name(&call.table()?)?;
-                let found = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path);
-                let table = found.map_or(name, |r| qualified(&r.schema, &r.name));
+                let snapshot = &self.epoch.snapshot;
+                let find = |name: &str| {
+                    let (schema, name) = split_name(name)?;
+                    let found = snapshot.resolve(schema.as_deref(), &name, search_path);
+                    Ok::<_, ExecError>(found.map_or(name, |r| qualified(&r.schema, &r.name)))
+                };
+                let table = find(&call.table()?)?;
                 call.set_table(Arg::Text(table.clone()));
+                if let Some(other) = call.other_table()? {
+                    call.set_other_table(find(&other)?);
+                }
                 table
             }
         };
         // What texts of its arguments mean.
         let meaning = MEANING.iter().filter_map(|name| Some((*name, self.settings.get(name)?)));
-        let meaning: Vec<String> = meaning.map(|(name, value)| format!("'{name}', {}", quote_literal(value))).collect();
+        let shards = shards.to_string();
+        let shards =
+            (call.function == AdminFunction::CreateDistributedTable).then_some(("citus.shard_count", &*shards));
+        let meaning = meaning.chain(shards).map(|(name, value)| format!("'{name}', {}", quote_literal(value)));
+        let meaning: Vec<String> = meaning.collect();
         const WHO: &str = "SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user";
         let caller = self.ask_home(WHO).await?.into_iter().flatten().flatten().next();
         let caller = caller.ok_or_else(|| ExecError::internal("home does not know who asks"))?;
@@ -86,12 +99,16 @@ impl<C: Client> Work<'_, C> {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message)
                 .hint("GRANT the caller's role to the router's, or call it without background => true."));
         }
+        // Nothing but this is committed before it has ended.
+        let undo = (call.function == AdminFunction::AddColumnCopy)
+            .then(|| AdminCall::step(AdminFunction::DropColumnCopy, "drop_column_copy", [Arg::Text(about.clone())]));
         let enter = format!(
             "INSERT INTO herd.job (kind, about, arguments, router, not_before, step, call, caller) \
-             VALUES ({}, {}, jsonb_build_object('settings', jsonb_build_object({})), '{:016x}', clock_timestamp() + interval '{FIRST}', 'wait', {}, {caller}) RETURNING id",
+             VALUES ({}, {}, jsonb_strip_nulls(jsonb_build_object('settings', jsonb_build_object({}), 'undo', {})), '{:016x}', clock_timestamp() + interval '{FIRST}', 'wait', {}, {caller}) RETURNING id",
             quote_literal(&call.name),
             quote_literal(&about),
             meaning.join(", "),
+            undo.map_or_else(|| "NULL".into(), |undo| quote_literal(&undo.statement())),
             self.herd.router,
             quote_literal(&call.statement()),
         );
@@ -149,6 +166,8 @@ pub struct Task {
     pub settings: Vec<(String, String)>,
     /// Somebody has cancelled it.
     pub cancelled: bool,
+    /// The call that takes away what one that was cancelled has left, if it may leave anything.
+    pub undo: Option<String>,
     tries: u32,
     desk: Conn,
 }
@@ -181,19 +200,21 @@ impl Task {
                                  THEN 1 ELSE t.tries + 1 END \
                FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() \
                 AND t.id = (SELECT j.id FROM herd.job j WHERE {free} ORDER BY j.id LIMIT 1 FOR UPDATE SKIP LOCKED) \
-             RETURNING t.id, t.call, t.tries, t.cancel, \
+             RETURNING t.id, t.call, t.tries, t.cancel, t.arguments ->> 'undo', \
                        (SELECT jsonb_agg(jsonb_build_array(e.key, e.value)) FROM jsonb_each_text(t.arguments -> 'settings') e)",
             herd.router
         );
         let rows = desk.simple(&take).await?;
-        let Some([Some(id), Some(call), Some(tries), Some(cancel), settings]) = rows.last().map(|row| &row[..]) else {
+        let Some([Some(id), Some(call), Some(tries), Some(cancel), undo, settings]) = rows.last().map(|row| &row[..])
+        else {
             return Ok(None);
         };
         let (Ok(id), Ok(tries)) = (id.parse(), tries.parse()) else {
             return Err(ExecError::internal("home told of no job"));
         };
         let settings = settings.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        Ok(Some(Task { id, call: call.clone(), settings, cancelled: cancel == "t", tries, desk }))
+        let (call, undo) = (call.clone(), undo.clone());
+        Ok(Some(Task { id, call, settings, cancelled: cancel == "t", undo, tries, desk }))
     }
 
     /// In whose name, as the role is called now; none: it is gone.
@@ -209,7 +230,7 @@ impl Task {
         if self.desk.simple(&left).await?.is_empty() {
             return Ok(true);
         }
-        let undone = tokio::time::timeout(UNDO_MAX, super::move_shard::undo_orphans(&mut self.desk, herd)).await;
+        let undone = tokio::time::timeout(UNDO_MAX, super::job::undo_orphans(&mut self.desk, herd)).await;
         self.desk.finish_given_up().await?;
         undone.unwrap_or(Ok(()))?;
         Ok(self.desk.simple(&left).await?.is_empty())
@@ -250,7 +271,7 @@ impl Task {
             }
             Outcome::Done(result) => {
                 format!(
-                    "state = 'done', step = 'done', result = {}, error = NULL, sqlstate = NULL, ended_at = clock_timestamp()",
+                    "state = 'done', step = 'done', result = nullif({}, ''), error = NULL, sqlstate = NULL, ended_at = clock_timestamp()",
                     quote_literal(&result)
                 )
             }

@@ -1,5 +1,6 @@
 //! `herd.add_column_copy` and `herd.drop_column_copy`: rows of `herd.column_copy` on all nodes, written in one transaction. Stores beside
-//! the nodes follow what these say (crate `column`), and statements are planned by them; neither is known here.
+//! the nodes follow what these say (crate `column`), and statements are planned by them; neither is known here, nor who waits for stores
+//! (`fill_column_copy.rs`).
 
 use std::sync::Arc;
 
@@ -13,12 +14,10 @@ use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
     /// The copy's number.
-    pub(super) async fn add_column_copy(&mut self, call: &AdminCall, search_path: &[String]) -> Result<i64> {
+    pub async fn add_column_copy(&mut self, call: &AdminCall, search_path: &[String]) -> Result<i64> {
         self.need_transaction();
         self.may_change_kinds().await?;
-        let (columns, order_by) = call.column_copy()?;
-        let table = self.copied_table(call, search_path)?;
-        let columns = copied_columns(&table, columns, &order_by)?;
+        let (table, columns, order_by) = self.to_be_copied(call, search_path)?;
         let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         for node in &nodes {
             self.can_be_followed(*node).await?;
@@ -28,8 +27,10 @@ impl<C: Client> Work<'_, C> {
             .first()
             .and_then(|row| row.first()?.as_deref()?.parse().ok())
             .ok_or_else(|| ExecError::internal("a column copy got no number"))?;
+        self.note_column_copy(number).await?;
         let copy = ColumnCopy { id: number, columns, order_by, indexed: vec![] };
         let insert = copy.listed(&qualified(&table.schema, &table.name));
+        self.raises_epoch();
         for node in nodes {
             self.write_column_copy(node, &insert).await.map_err(|e| match &*e.code() {
                 sqlstate::UNIQUE_VIOLATION => {
@@ -42,10 +43,32 @@ impl<C: Client> Work<'_, C> {
         Ok(number)
     }
 
+    /// The table, and the columns that its copy is to have, with those that it is sorted by.
+    fn to_be_copied(
+        &self,
+        call: &AdminCall,
+        search_path: &[String],
+    ) -> Result<(Arc<Relation>, Vec<String>, Vec<String>)> {
+        let (columns, order_by) = call.column_copy()?;
+        let table = self.copied_table(call, search_path)?;
+        let columns = copied_columns(&table, columns, &order_by)?;
+        Ok((table, columns, order_by))
+    }
+
+    /// Whether it can be added, and be waited for.
+    pub(super) fn may_be_copied(&self, call: &AdminCall, search_path: &[String]) -> Result<()> {
+        let (table, ..) = self.to_be_copied(call, search_path)?;
+        self.has_stores(&table)
+    }
+
     /// Wherever nodes say that there is one.
     pub(super) async fn drop_column_copy(&mut self, call: &AdminCall, search_path: &[String]) -> Result<()> {
         self.need_transaction();
         self.may_change_kinds().await?;
+        // In the course of a job it is undone what that has done.
+        if self.client.job().is_some() && self.column_copy_of_job(call, search_path).await?.is_none() {
+            return Ok(());
+        }
         let table = self.copied_table(call, search_path)?;
         let Some(copy) = &table.column_copy else {
             let message = format!("table \"{}\" has no column copy", table.name);
@@ -53,6 +76,7 @@ impl<C: Client> Work<'_, C> {
         };
         let delete = format!("DELETE FROM herd.column_copy WHERE id OPERATOR(pg_catalog.=) {}", copy.id);
         let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        self.raises_epoch();
         for node in nodes {
             self.write_column_copy(node, &delete).await?;
         }
@@ -89,7 +113,7 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    fn copied_table(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
+    pub(super) fn copied_table(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
         let (schema, name) = split_name(&call.table()?)?;
         let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
         relation.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wire::{ErrorFields, sqlstate};
 
 use catalog::schema::CATALOG_LOCK;
-use catalog::{Definition, DistributionPlan, NodeId, NodeSql, Snapshot, objects};
+use catalog::{Definition, DistributionPlan, NodeId, NodeSql, Relation, Snapshot, objects};
 use plan::admin::{AdminCall, AdminFunction};
 
 use crate::admin::AdminDone;
@@ -334,7 +334,7 @@ impl<C: Client> Work<'_, C> {
         let mut before = Vec::new();
         let mut timeouts = Vec::new();
         for node in nodes {
-            before.push((node, self.set_on(node, "search_path", "pg_catalog, pg_temp").await?));
+            before.push((node, self.begin_on(node, plan).await?));
             if let Some(timeout) = lock_timeout {
                 let timeout = timeout.as_millis().to_string();
                 timeouts.push((node, self.set_on(node, "lock_timeout", &timeout).await?));
@@ -356,6 +356,10 @@ impl<C: Client> Work<'_, C> {
         for copy in &plan.copies {
             self.copy_rows(copy).await?;
         }
+        txn::failpoint::reached("kind.copied").await;
+        if self.counters.as_ref().is_some_and(|c| c.has_begun()) {
+            self.begins("index");
+        }
         self.run_statements(&plan.after).await?;
         for (node, path) in begun.paths {
             self.set_on(node, "search_path", &path).await?;
@@ -363,14 +367,36 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
+    /// Sets the search path for the plan, and returns what it was. In the same round trip it is asked how much there is to read.
+    async fn begin_on(&mut self, node: NodeId, plan: &DistributionPlan) -> Result<String> {
+        const PATH: &str = "pg_catalog, pg_temp";
+        let Some(counters) = self.counters.clone().filter(|c| !c.has_total()) else {
+            return self.set_on(node, "search_path", PATH).await;
+        };
+        let read = plan.copies.iter().filter(|copy| copy.sources.iter().any(|(source, _)| *source == node));
+        let sizes: Vec<String> = read.map(|copy| size_of(&copy.table)).collect();
+        let row = self.row_on(node, &format!("{}, {}", set_sql("search_path", PATH), or_nothing(&sizes))).await?;
+        let mut cells = row.into_iter();
+        let path = cells.next().flatten().unwrap_or_default();
+        counters.add_total(cells.skip(1).flatten().filter_map(|bytes| bytes.parse::<u64>().ok()).sum());
+        Ok(path)
+    }
+
+    /// How much there is to read of a table on some nodes, where that may be a job.
+    pub(super) async fn measure(&mut self, table: &Relation, nodes: &[NodeId]) -> Result<()> {
+        let Some(counters) = self.counters.clone() else { return Ok(()) };
+        let ask = format!("SELECT {}", size_of(&catalog::qualified(&table.schema, &table.name)));
+        for node in nodes {
+            let bytes = self.row_on(*node, &ask).await?.into_iter().next().flatten();
+            counters.add_total(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0));
+        }
+        Ok(())
+    }
+
     /// Sets something for a node's transaction, and returns what it was.
     pub(super) async fn set_on(&mut self, node: NodeId, name: &str, value: &str) -> Result<String> {
-        let sql = format!(
-            "SELECT pg_catalog.current_setting('{name}'), pg_catalog.set_config('{name}', {}, true)",
-            catalog::quote_literal(value)
-        );
-        let rows = self.ask_node(node, &sql).await?;
-        Ok(rows.into_iter().next().and_then(|r| r.into_iter().next().flatten()).unwrap_or_default())
+        let row = self.row_on(node, &set_sql(name, value)).await?;
+        Ok(row.into_iter().next().flatten().unwrap_or_default())
     }
 
     async fn run_statements(&mut self, parts: &[NodeSql]) -> Result<()> {
@@ -389,6 +415,25 @@ impl<C: Client> Work<'_, C> {
         }
         Ok(())
     }
+}
+
+/// What sets something for a transaction; answers with what it was, and what it is.
+fn set_sql(name: &str, value: &str) -> String {
+    let value = catalog::quote_literal(value);
+    format!("SELECT pg_catalog.current_setting('{name}'), pg_catalog.set_config('{name}', {value}, true)")
+}
+
+/// How many bytes a table's rows are on a node, with those of its partitions.
+fn size_of(table: &str) -> String {
+    let table = format!("pg_catalog.to_regclass({})", catalog::quote_literal(table));
+    // Of a table that has nothing to do with partitions the tree is empty.
+    format!(
+        "(SELECT pg_catalog.sum(pg_catalog.pg_table_size(t.r)) FROM (SELECT p.relid FROM pg_catalog.pg_partition_tree({table}) AS p UNION SELECT {table}) AS t (r))"
+    )
+}
+
+fn or_nothing(sizes: &[String]) -> String {
+    if sizes.is_empty() { "NULL".into() } else { sizes.join(", ") }
 }
 
 /// Who is no member of the herd's owner asks for what only they may.

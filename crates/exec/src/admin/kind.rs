@@ -5,6 +5,8 @@
 //! until that moment; from then on nothing the plan rests on can change, and the change waits for nobody. Statements that begin with
 //! the table wait at the routers meanwhile, and are planned by what it is then. What code of others' could break is judged by
 //! the session once more when the transaction commits.
+//!
+//! A job is beside it where it takes long (`beside.rs`); in a client's block, too: its row is done when the block is committed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +18,12 @@ use plan::code::{Broken, Graph, PlacementKind};
 use plan::ddl::place::is_herd;
 use pool::NodeTarget;
 
+use super::beside::with_job;
 use super::distribute::Begun;
+use super::job::{Entry, is_done_in};
 use super::views;
 use crate::client::{Answer, Client};
+use crate::counters::Counters;
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
 use crate::router::bodies;
@@ -47,6 +52,10 @@ pub(super) struct Change<'c> {
 
 impl<C: Client> Work<'_, C> {
     pub(super) async fn change_kind(&mut self, call: &AdminCall, search_path: &[String], shards: i32) -> Result<()> {
+        if self.is_done_before(call).await? {
+            self.need_transaction();
+            return Ok(());
+        }
         let block = self.transaction.is_active();
         if !block {
             self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
@@ -61,15 +70,34 @@ impl<C: Client> Work<'_, C> {
         }
         let change = Change { call, search_path, shards, snapshot, table, definition };
         self.raises_epoch();
-        if block {
-            return self.run_change(&change).await;
+        let about = format!("table {}", catalog::qualified(&change.table.schema, &change.table.name));
+        let (entry, counters) = (Entry::clean(job_kind(call), about), Counters::start());
+        let (herd, parent, cancels) = (self.herd.clone(), self.client.job(), self.client.cancels());
+        self.counters = Some(counters.clone());
+        let work = async {
+            if block {
+                return self.run_change(&change).await;
+            }
+            let backends = self.backends(&change.snapshot).await?;
+            let oids = [change.table.oid];
+            let (done, pause) =
+                herd.keep_paused(&oids, Who::All, || waits(&herd, &backends), self.run_change(&change)).await;
+            self.transaction.pauses.extend(pause);
+            done
+        };
+        let (done, job) = with_job(&herd, &entry, &counters, parent, cancels, work).await;
+        self.counters = None;
+        self.end_job(done, job).await?;
+        txn::failpoint::reached("kind.done").await;
+        Ok(())
+    }
+
+    /// In the course of a job: a router that died has done it.
+    async fn is_done_before(&mut self, call: &AdminCall) -> Result<bool> {
+        match self.client.job() {
+            Some(parent) => is_done_in(self.herd, parent, job_kind(call)).await,
+            None => Ok(false),
         }
-        let (herd, backends) = (self.herd.clone(), self.backends(&change.snapshot).await?);
-        let oids = [change.table.oid];
-        let (done, pause) =
-            herd.keep_paused(&oids, Who::All, || waits(&herd, &backends), self.run_change(&change)).await;
-        self.transaction.pauses.extend(pause);
-        done
     }
 
     /// As [`locked_table`](Self::locked_table), of what the name means by the time its locks are there.
@@ -307,6 +335,15 @@ fn is_taken(e: &ExecError) -> bool {
 /// Code that works with the table as it is must be right with it as it will be.
 async fn broken_by_kind(call: &AdminCall, snapshot: &Arc<Snapshot>, table: &Relation) -> Vec<Broken> {
     broken_as(snapshot, vec![table.oid], kind_of(call)).await
+}
+
+/// What `herd.jobs` calls it.
+fn job_kind(call: &AdminCall) -> &'static str {
+    match call.function {
+        AdminFunction::CreateReferenceTable => "reference",
+        AdminFunction::UndistributeTable => "undistribute",
+        _ => "distribute",
+    }
 }
 
 /// What a table becomes.

@@ -13,6 +13,7 @@ use wire::{ErrorFields, put, sqlstate};
 
 use crate::admin::chunks::{end_copy, open_copy, select_of};
 use crate::client::Client;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
 use crate::work::ask_key::key_bytes;
@@ -45,11 +46,20 @@ impl<C: Client> Work<'_, C> {
                 let rows = p.lane.rows(&format!("FETCH FORWARD {count} FROM herd_copy")).await;
                 self.put_back(p).await;
                 let rows = rows?;
+                let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
+                if !rows.is_empty() {
+                    self.begins("copy");
+                    txn::failpoint::reached("kind.rows").await;
+                }
                 self.copy_chunk(copy, &rows).await?;
+                self.counters.iter().for_each(|c| c.add(rows.len(), bytes));
                 if rows.len() < count {
                     break;
                 }
-                let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
+                // It may have come between two of them.
+                if self.is_cancelled() {
+                    return Err(ExecError::cancelled());
+                }
                 count = (count * CHUNK_BYTES / (bytes + 1)).clamp(1, CHUNK_ROWS.min(20 * count));
             }
             let mut p = self.lane(*source).await?;
@@ -78,7 +88,8 @@ impl<C: Client> Work<'_, C> {
             }
         }
         from.lane.put_query(statement);
-        let read = pass_frames(&mut from, &mut lanes).await;
+        let counters = self.counters.clone();
+        let read = pass_frames(&mut from, &mut lanes, counters.as_deref()).await;
         self.put_back(from).await;
         passed = passed.and(read);
         for mut p in lanes {
@@ -89,6 +100,11 @@ impl<C: Client> Work<'_, C> {
             passed = passed.and(written).and(ended);
         }
         passed
+    }
+
+    /// What is done from now on, where it may be a job.
+    pub(super) fn begins(&self, step: &'static str) {
+        self.counters.iter().for_each(|c| c.begins(step));
     }
 
     async fn copy_chunk(&mut self, copy: &CopyRows, rows: &[catalog::Row]) -> Result<()> {
@@ -157,13 +173,19 @@ impl<C: Client> Work<'_, C> {
 }
 
 /// Rows from one COPY to others.
-async fn pass_frames(from: &mut Participant, to: &mut [Participant]) -> Result<()> {
+async fn pass_frames(from: &mut Participant, to: &mut [Participant], counters: Option<&Counters>) -> Result<()> {
     flush(from).await?;
     let mut passed = Ok(());
     loop {
         let frame = from.lane.next().await?;
         match frame.tag() {
             b'd' => {
+                if let Some(counters) = counters {
+                    if !counters.has_begun() {
+                        counters.begins("copy");
+                    }
+                    counters.add(1, frame.body().len());
+                }
                 for p in to.iter_mut() {
                     put::copy_data(p.lane.conn.out(), frame.body());
                     if p.lane.conn.out().len() > PASSED_BYTES {

@@ -4,7 +4,7 @@
 //! shard of one key is `isolate.rs`'s.
 //!
 //! 1. `plan.rs`, and here: what is moved, and into what it is split (`split.rs`), or merged (`merge.rs`); what can't be is refused before anything is done
-//! 2. `job.rs`: the job is entered; what follows can be undone by whichever router looks
+//! 2. `../job.rs`: the job is entered; what follows can be undone by whichever router looks
 //! 3. `stream.rs`: a publication, a slot, tables beside the shards of the other node, rows, indexes, changes (`changes.rs`)
 //! 4. `switch.rs`: all locks, the last changes, and the change of the catalog, in one transaction over all nodes
 //!
@@ -15,7 +15,6 @@ mod changes;
 mod facts;
 mod goal;
 mod isolate;
-mod job;
 mod merge;
 mod plan;
 mod split;
@@ -25,7 +24,6 @@ mod weights;
 
 pub use goal::{Goal, next as goal_next};
 pub use isolate::Isolation;
-pub use job::undo_orphans;
 pub use merge::Merging;
 pub(super) use plan::group_of;
 pub use split::Split;
@@ -39,10 +37,11 @@ use catalog::{Colocation, NodeId, Relation, quote_literal};
 use wire::sqlstate;
 
 use self::facts::table;
-use self::job::Job;
 use self::plan::{Move, Piece};
-use self::stream::{Counters, Stream};
+use self::stream::Stream;
+use super::job::Job;
 use crate::client::Client;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::unfinished::wait_for_changes;
 use crate::work::Work;
@@ -84,7 +83,7 @@ impl<C: Client> Work<'_, C> {
     /// What the call of a job needs, whatever it is.
     pub async fn may_begin_job(&mut self, call: &AdminCall) -> Result<()> {
         if self.transaction.is_active() {
-            let message = format!("herd.{}() cannot run inside a transaction block", call.name);
+            let message = format!("{}() cannot run inside a transaction block", call.shown());
             let error = ExecError::sql(sqlstate::ACTIVE_SQL_TRANSACTION, message);
             return Err(error.hint("It is long, and commits by itself."));
         }
@@ -96,9 +95,9 @@ impl<C: Client> Work<'_, C> {
 
     async fn run_job(&mut self, of: Move) -> Result<i64> {
         let bytes = self.may_move_shard(&of).await?;
-        let counters = Arc::new(Counters::default());
-        *counters.step.lock() = "prepare";
-        let mut job = Job::begin(self.herd, &of, bytes, counters.clone(), self.client.job()).await?;
+        let counters = Counters::start();
+        counters.add_total(bytes);
+        let mut job = Job::begin(self.herd, &of.entry(), counters.clone(), self.client.job()).await?;
         let done = self.work_on(&of, &mut job, counters).await;
         match done {
             Ok(()) => Ok(job.id),
@@ -153,6 +152,19 @@ impl<C: Client> Work<'_, C> {
                 call.key_node()?.map(|node| self.node_called(&node)).transpose()?;
                 self.distributed(call, search_path)?;
             }
+            AdminFunction::AddColumnCopy => self.may_be_copied(call, search_path)?,
+            AdminFunction::Cluster => {
+                call.index()?;
+                self.distributed(call, search_path)?;
+            }
+            function if function.changes_kind() => {
+                let relation = self.called(call, search_path)?;
+                if function == AdminFunction::CreateDistributedTable {
+                    call.distribute_request(&relation.schema, &relation.name, |column| {
+                        relation.column(column).is_some()
+                    })?;
+                }
+            }
             _ => {
                 self.distributed(call, search_path)?;
             }
@@ -162,16 +174,19 @@ impl<C: Client> Work<'_, C> {
 
     /// The table that a call is about, with its colocation group.
     fn distributed(&self, call: &AdminCall, search_path: &[String]) -> Result<(Arc<Relation>, Arc<Colocation>)> {
-        let (schema, name) = split_name(&call.table()?)?;
-        let relation =
-            self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).ok_or_else(|| {
-                ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-            })?;
+        let relation = self.called(call, search_path)?;
         let d = relation.distribution().ok_or_else(|| {
-            ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, format!("table \"{name}\" is not distributed"))
+            ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, format!("table \"{}\" is not distributed", relation.name))
                 .hint("herd.shards shows what has shards.")
         })?;
         Ok((relation.clone(), d.group.clone()))
+    }
+
+    /// The table that a call is about.
+    fn called(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
+        let (schema, name) = split_name(&call.table()?)?;
+        let found = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
+        found.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
     }
 
     /// The shard that a call is about.

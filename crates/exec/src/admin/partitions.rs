@@ -62,6 +62,9 @@ impl<C: Client> Work<'_, C> {
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
         }
+        if !parts.is_empty() {
+            self.measure(parent, &[change.snapshot.home]).await?;
+        }
         self.detach_on_home(parent, &parts).await?;
         let (plan, key) = self.plan_partitioned(change).await?;
         self.run_plan(&plan, None).await?;
@@ -81,7 +84,11 @@ impl<C: Client> Work<'_, C> {
         if let Some(broken) = self.refused_of(broken).await? {
             return Err(broken.refusal.into());
         }
-        for node in change.snapshot.nodes.iter().map(|n| n.id) {
+        let nodes: Vec<NodeId> = change.snapshot.nodes.iter().map(|n| n.id).collect();
+        if !parts.is_empty() {
+            self.measure(parent, &nodes).await?;
+        }
+        for node in nodes {
             self.run_on(node, parts.iter().map(|part| catalog::detach(name(parent), part.name()))).await?;
         }
         for part in &parts {

@@ -30,10 +30,19 @@ impl By {
 const BACKGROUND: &str = "background";
 
 impl AdminFunction {
-    /// Whether routers do it by themselves if asked to: it commits piece by piece, and what is begun again goes on.
+    /// Whether routers do it by themselves if asked to: what is begun again goes on, or finds that it was done.
     pub fn has_background(self) -> bool {
-        use AdminFunction::{DrainNode, IsolateTenant, MergeShards, MoveShard, Rebalance, SplitShard};
-        matches!(self, MoveShard | SplitShard | MergeShards | IsolateTenant | DrainNode | Rebalance)
+        use AdminFunction::{
+            AddColumnCopy, Cluster, DrainNode, IsolateTenant, MergeShards, MoveShard, Rebalance, SplitShard,
+        };
+        let moves = matches!(self, MoveShard | SplitShard | MergeShards | IsolateTenant | DrainNode | Rebalance);
+        moves || self.changes_kind() || matches!(self, Cluster | AddColumnCopy)
+    }
+
+    /// Whether it makes a table one of another kind.
+    pub fn changes_kind(self) -> bool {
+        use AdminFunction::{CreateDistributedTable, CreateReferenceTable, UndistributeTable};
+        matches!(self, CreateDistributedTable | CreateReferenceTable | UndistributeTable)
     }
 }
 
@@ -66,6 +75,11 @@ impl AdminCall {
             };
         }
         Ok(self)
+    }
+
+    /// As people call it: all of them are in schema `herd`, but those that Citus has, too.
+    pub fn shown(&self) -> String {
+        if self.function.changes_kind() { self.name.clone() } else { format!("herd.{}", self.name) }
     }
 
     /// As a statement, which says the same wherever it is run. Its parameters have their values.

@@ -164,6 +164,12 @@ impl CancelHandle {
         self.session.state.lock().cancelled
     }
 
+    /// Does what the client's own cancel request would.
+    pub async fn cancel(&self) {
+        self.session.state.lock().deadlocked = false;
+        self.session.clone().cancel().await;
+    }
+
     /// Waits until the client cancels. For waits in the router itself: for a connection, for a lock.
     pub async fn cancelled(&self) {
         self.session.wait(|state| state.cancelled.then_some(())).await

@@ -1,5 +1,5 @@
 //! `herd.drain_node` and `herd.rebalance`: one move of a shard after another, each committed by itself, until nothing is left to move; and
-//! `herd.split_shard`, behind which a half may be moved, `herd.merge_shards`, before which one may, and `herd.isolate_tenant`, which is several splits. Which comes next, and how a shard is moved, is not known here.
+//! `herd.split_shard`, behind which a half may be moved, `herd.merge_shards`, before which one may, and `herd.isolate_tenant`, which is several splits; and `herd.add_column_copy` in a job, which waits for stores. Which comes next, and how a shard is moved, is not known here.
 
 use std::collections::HashSet;
 
@@ -111,6 +111,27 @@ impl Session {
             Box::pin(self.one_move(&move_of(&call, isolated.shard, call.key_node()?)?)).await?;
         }
         Ok(self.work().answer_number(&call, described, isolated.shard, format))
+    }
+
+    /// In the course of a job: answers with the copy's number once all stores have it.
+    pub(super) async fn column_copy(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
+        let path = self.search_path.clone();
+        let number = match self.work().column_copy_of_job(&call, &path).await? {
+            Some(number) => number,
+            None => {
+                let added = async {
+                    let number = self.work().add_column_copy(&call, &path).await?;
+                    self.load_own_catalog().await?;
+                    Ok::<_, ExecError>(number)
+                }
+                .await;
+                self.finish_implicit(added.is_err()).await?;
+                self.newest_epoch().await?;
+                added?
+            }
+        };
+        self.work().fill_column_copy(&call, &path, number).await?;
+        Ok(self.work().answer_bigint(&call, described, number, format))
     }
 
     async fn one_split(&mut self, call: &AdminCall) -> Result<exec::Split> {

@@ -63,6 +63,6 @@ impl<C: Client> Work<'_, C> {
     /// What a router that died has already done in the course of the job that makes the call.
     pub async fn merged_before(&mut self) -> Result<Option<i32>> {
         let Some(job) = self.client.job() else { return Ok(None) };
-        Ok(super::job::made_in(self.herd, job, "merge").await?.map(|(_, number)| number))
+        Ok(crate::admin::job::made_in(self.herd, job, "merge").await?.map(|(_, number)| number))
     }
 }

@@ -8,6 +8,7 @@ use catalog::{NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_liter
 use key::Bound;
 
 use super::changes::changed;
+use crate::admin::job::Entry;
 use crate::error::Result;
 
 /// A shard that is moved, split, or merged with another one, with those colocated with it.
@@ -144,7 +145,7 @@ impl Move {
     }
 
     /// What `herd.jobs` calls it, and what it says it is about.
-    pub fn about(&self) -> (&'static str, String) {
+    fn about(&self) -> (&'static str, String) {
         let is_part = |r: &Relation| r.distribution().is_some_and(|d| d.is_part);
         let relations = self.relations();
         let names: Vec<&str> = relations.iter().filter(|r| !is_part(r)).map(|r| &*r.name).collect();
@@ -160,6 +161,22 @@ impl Move {
             }
             None => ("move", format!("{shard} from {} to {}", name(self.from), name(self.to))),
         }
+    }
+
+    /// As what it is noted.
+    pub fn entry(&self) -> Entry {
+        let (kind, about) = self.about();
+        let copies: Vec<String> = self.copies().iter().map(|copy| quote_literal(copy)).collect();
+        let arguments = format!(
+            "jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[], 'made', {}, 'shard', {})",
+            self.from,
+            self.to,
+            quote_literal(&self.slot()),
+            copies.join(", "),
+            self.into.iter().flatten().next_back().map_or_else(|| "NULL".to_string(), |new| new.number.to_string()),
+            self.shard(),
+        );
+        Entry { kind, about, group: Some(self.group), arguments }
     }
 
     /// The names of what the move makes on the shard's node: plain ones, which need no quotes.

@@ -51,7 +51,7 @@ impl<C: Client> Work<'_, C> {
         let Some(job) = self.client.job() else { return Ok(None) };
         let (_, node, _) = call.shard_node_and_bound()?;
         let node = node.map(|name| self.node_called(&name)).transpose()?;
-        let Some((group, number)) = super::job::made_in(self.herd, job, "split").await? else { return Ok(None) };
+        let Some((group, number)) = crate::admin::job::made_in(self.herd, job, "split").await? else { return Ok(None) };
         let shards = self.epoch.snapshot.groups.get(&group).map(|g| &g.shards[..]).unwrap_or_default();
         let now = shards.iter().find(|s| s.number == number).map(|s| s.node);
         Ok(Some(Split { number, moves: node.is_some() && node != now }))

@@ -3,10 +3,9 @@
 //! however a router ends. It does not know when it is time to switch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use catalog::quote_literal;
-use parking_lot::Mutex;
 use pool::{Conn, PoolError, Progress};
 use txn::Lane;
 use wire::frame::Reader;
@@ -14,6 +13,7 @@ use wire::{ErrorFields, backend, put, sqlstate};
 
 use super::changes::{Batch, Copied, Decoder};
 use super::plan::Move;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::herd::Herd;
 
@@ -22,17 +22,6 @@ const WAITING_BYTES: usize = 256 << 10;
 /// Changes of a round, rounded up to a whole transaction, and how many are few.
 const ROUND: usize = 20_000;
 const FEW: usize = 1_000;
-
-/// How far a move has come, for `herd.jobs`.
-#[derive(Default)]
-pub struct Counters {
-    pub step: Mutex<&'static str>,
-    pub bytes: AtomicU64,
-    pub rows: AtomicU64,
-    pub changes: AtomicU64,
-    /// Negative: not known.
-    pub lag_bytes: AtomicI64,
-}
 
 /// The connections of a move: to the shard's node, which has the slot, and to the copy's.
 pub struct Stream {
@@ -113,8 +102,7 @@ impl Stream {
             match frame.tag() {
                 b'd' => {
                     sent += 1;
-                    self.counters.bytes.fetch_add(frame.body().len() as u64, Ordering::Relaxed);
-                    self.counters.rows.fetch_add(1, Ordering::Relaxed);
+                    self.counters.add(1, frame.body().len());
                     put::copy_data(self.copy.out(), frame.body());
                     if self.copy.out().len() > WAITING_BYTES {
                         written(&mut self.copy).await?;

@@ -13,9 +13,9 @@ use wire::sqlstate;
 use catalog::{NodeId, quote_ident, quote_literal};
 
 use super::changes::changed;
-use super::job::Job;
 use super::plan::Move;
 use super::stream::Stream;
+use crate::admin::job::Job;
 use crate::admin::kind::waits;
 use crate::client::Client;
 use crate::ddl::Locks;
@@ -151,7 +151,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The first row, in the client's name; without columns if there is none.
-    pub(super) async fn row_on(&mut self, node: NodeId, sql: &str) -> Result<catalog::Row> {
+    pub(in crate::admin) async fn row_on(&mut self, node: NodeId, sql: &str) -> Result<catalog::Row> {
         Ok(self.ask_node(node, sql).await?.into_iter().next().unwrap_or_default())
     }
 }

@@ -69,6 +69,7 @@ impl<C: Client> Work<'_, C> {
         let list = columns.iter().map(|c| catalog::quote_ident(c)).collect::<Vec<_>>().join(", ");
         let rows = CopyRows {
             sources: vec![(right, format!("COPY {} ({list}) TO STDOUT", name(table)))],
+            table: name(table),
             columns,
             into: format!("COPY {} ({list}) FROM STDIN", name(table)),
             to: CopyTarget::Nodes(wrong.to_vec()),

@@ -2,25 +2,43 @@
 //!
 //! The connection a job is noted by is its lease: nobody else works on the job while it lives, and when it has ended (however that
 //! came) the next router that looks undoes what there is, by names that no other job has. A job that has made its change says
-//! so in the very transaction that makes it. It does not know what the job does.
+//! so in the very transaction that makes it. It does not know what the job does, nor who does that (`beside.rs`, `move_shard.rs`).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use catalog::{Snapshot, qualified, quote_literal};
 use pool::Conn;
 use wire::sqlstate;
 
-use super::plan::Move;
-use super::stream::Counters;
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::herd::Herd;
 
 /// How often progress is told, and it is looked whether anybody wants the end of it.
-const NOTE_EVERY: Duration = Duration::from_millis(500);
+pub const NOTE_EVERY: Duration = Duration::from_millis(500);
+/// The step of a job whose transaction is about to be committed; in its client's block that may be long.
+const COMMIT: &str = "commit";
 /// How long jobs that have ended are shown.
 const SHOWN: &str = "30 days";
+
+/// What a job is.
+pub struct Entry {
+    pub kind: &'static str,
+    pub about: String,
+    /// The colocation group of which nothing else is moved meanwhile.
+    pub group: Option<i32>,
+    /// What cleaning up needs to know, as SQL that makes a `jsonb`.
+    pub arguments: String,
+}
+
+impl Entry {
+    /// One that leaves nothing behind, whenever its router ends.
+    pub fn clean(kind: &'static str, about: String) -> Entry {
+        Entry { kind, about, group: None, arguments: "jsonb_build_object()".into() }
+    }
+}
 
 /// A job at work.
 pub struct Job {
@@ -33,31 +51,22 @@ impl Job {
     /// Enters it; an error where its tables have a job already.
     ///
     /// `parent`: in whose course.
-    pub async fn begin(
-        herd: &Herd,
-        of: &Move,
-        bytes: u64,
-        counters: Arc<Counters>,
-        parent: Option<i64>,
-    ) -> Result<Job> {
+    pub async fn begin(herd: &Herd, entry: &Entry, counters: Arc<Counters>, parent: Option<i64>) -> Result<Job> {
         let mut desk = herd.own.connect(&herd.config.home).await?;
-        let copies: Vec<String> = of.copies().iter().map(|copy| quote_literal(copy)).collect();
-        let (kind, about) = of.about();
+        let number = |n: Option<String>| n.unwrap_or_else(|| "NULL".into());
         let begin = format!(
             "SET statement_timeout = 0; SET lock_timeout = '1s'; DELETE FROM herd.job WHERE ended_at < now() - interval '{SHOWN}'; \
-             INSERT INTO herd.job (kind, about, colocation, router, bytes_total, arguments, parent, owner_pid, owner_start) \
-             SELECT '{kind}', {}, {}, '{:016x}', {bytes}, jsonb_build_object('from', {}, 'to', {}, 'name', {}, 'copies', ARRAY[{}]::text[], 'made', {}, 'shard', {}), {}, \
-                    a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() RETURNING id",
-            quote_literal(&about),
-            of.group,
+             INSERT INTO herd.job (kind, about, colocation, router, step, bytes_total, arguments, parent, owner_pid, owner_start) \
+             SELECT '{}', {}, {}, '{:016x}', '{}', {}, {}, {}, a.pid, a.backend_start \
+               FROM pg_stat_activity a WHERE a.pid = pg_backend_pid() RETURNING id",
+            entry.kind,
+            quote_literal(&entry.about),
+            number(entry.group.map(|group| group.to_string())),
             herd.router,
-            of.from,
-            of.to,
-            quote_literal(&of.slot()),
-            copies.join(", "),
-            of.into.iter().flatten().next_back().map_or_else(|| "NULL".to_string(), |new| new.number.to_string()),
-            of.shard(),
-            parent.map_or_else(|| "NULL".to_string(), |parent| parent.to_string()),
+            *counters.step.lock(),
+            counters.bytes_total.load(Ordering::Relaxed),
+            entry.arguments,
+            number(parent.map(|parent| parent.to_string())),
         );
         let rows = match desk.simple(&begin).await {
             Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => {
@@ -91,13 +100,20 @@ impl Job {
     /// Tells progress now.
     pub async fn note(&mut self) -> Result<()> {
         let c = &self.counters;
-        let count = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+        let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let lag = c.lag_bytes.load(Ordering::Relaxed);
+        let done: Vec<String> = c.done.lock().iter().map(|name| quote_literal(name)).collect();
+        let done = match done.is_empty() {
+            true => String::new(),
+            false => format!("arguments = arguments || jsonb_build_object('done', ARRAY[{}]), ", done.join(", ")),
+        };
         let note = format!(
-            "UPDATE herd.job SET step = '{}', bytes_done = {}, rows_done = {}, changes = {}, lag_bytes = nullif({lag}, -1), updated_at = clock_timestamp() \
+            "UPDATE herd.job SET step = '{}', bytes_done = {}, bytes_total = {}, rows_done = {}, changes = {}, lag_bytes = nullif({lag}, -1), {done}\
+                    updated_at = clock_timestamp() \
              WHERE id = {} AND state = 'running' AND owner_pid = pg_backend_pid() RETURNING cancel",
             *c.step.lock(),
             count(&c.bytes),
+            count(&c.bytes_total),
             count(&c.rows),
             count(&c.changes),
             self.id
@@ -115,6 +131,28 @@ impl Job {
         format!("SELECT herd.job_done({}, {})", self.id, self.desk.pid())
     }
 
+    /// The same, of what has been done: nothing but the end of the transaction that says so is left.
+    pub async fn note_commit(&mut self) -> Result<()> {
+        *self.counters.step.lock() = COMMIT;
+        self.note().await
+    }
+
+    /// It is done, piece by piece, and was committed so.
+    pub async fn done(mut self) -> Result<()> {
+        match self.note().await {
+            // Too late for it.
+            Err(e) if e.code() == sqlstate::QUERY_CANCELED => {}
+            noted => noted?,
+        }
+        let done = format!(
+            "UPDATE herd.job SET state = 'done', step = 'done', owner_pid = NULL, ended_at = clock_timestamp() \
+             WHERE id = {} AND state = 'running' AND owner_pid = pg_backend_pid()",
+            self.id
+        );
+        self.desk.simple(&done).await?;
+        Ok(())
+    }
+
     /// It has come to nothing: what there is of it is undone, now if that is possible, and soon by whichever router.
     pub async fn fail(mut self, herd: &Herd, snapshot: &Snapshot, why: &ExecError) {
         let fields = why.to_fields();
@@ -130,7 +168,7 @@ impl Job {
             self.desk.simple(&note).await
         };
         let undone = match noted.await {
-            Ok(_) => undo(&mut self.desk, herd, snapshot, self.id).await,
+            Ok(_) => undo(&mut self.desk, herd, snapshot, self.id).await.map(drop),
             Err(e) => Err(e.into()),
         };
         if let Err(error) = undone {
@@ -150,6 +188,20 @@ pub async fn made_in(herd: &Herd, parent: i64, kind: &str) -> Result<Option<(i32
     Ok(number(0).zip(number(1)))
 }
 
+/// Whether a job of this kind was done in the course of another one.
+pub async fn is_done_in(herd: &Herd, parent: i64, kind: &str) -> Result<bool> {
+    let done = format!("SELECT FROM herd.job WHERE parent = {parent} AND kind = '{kind}' AND state = 'done' LIMIT 1");
+    Ok(!herd.own.rows(&herd.config.home, &done).await?.is_empty())
+}
+
+/// The names of what jobs of this kind have done in the course of another one, before their routers ended.
+pub async fn done_before(herd: &Herd, parent: i64, kind: &str) -> Result<Vec<String>> {
+    let done = format!(
+        "SELECT DISTINCT d FROM herd.job, jsonb_array_elements_text(arguments -> 'done') AS d WHERE parent = {parent} AND kind = '{kind}'"
+    );
+    Ok(herd.own.rows(&herd.config.home, &done).await?.into_iter().flatten().flatten().collect())
+}
+
 /// Undoes the jobs that no router works on any more. `home`: the router's own connection.
 pub async fn undo_orphans(home: &mut Conn, herd: &Herd) -> Result<()> {
     let orphans = home
@@ -158,29 +210,31 @@ pub async fn undo_orphans(home: &mut Conn, herd: &Herd) -> Result<()> {
     let snapshot = herd.epoch.load().snapshot.clone();
     for row in orphans {
         let Some(id) = row.first().and_then(|id| id.as_deref()?.parse().ok()) else { continue };
-        undo(home, herd, &snapshot, id).await?;
-        tracing::info!(job = id, "cleaned up behind a job that no router works on");
+        if undo(home, herd, &snapshot, id).await? {
+            tracing::info!(job = id, "cleaned up behind a job that no router works on");
+        }
     }
     Ok(())
 }
 
-/// One job, unless somebody else is at it, or its change is being committed.
-async fn undo(home: &mut Conn, herd: &Herd, snapshot: &Snapshot, id: i64) -> Result<()> {
+/// One job. False: somebody else is at it, or its change is being committed.
+async fn undo(home: &mut Conn, herd: &Herd, snapshot: &Snapshot, id: i64) -> Result<bool> {
     let claim = format!(
         "BEGIN; SET LOCAL lock_timeout = '1s'; SELECT arguments ->> 'from', arguments ->> 'to', arguments ->> 'name', c.copy \
          FROM herd.job LEFT JOIN LATERAL jsonb_array_elements_text(arguments -> 'copies') AS c (copy) ON true WHERE id = {id} AND state = 'running' FOR UPDATE OF job SKIP LOCKED"
     );
     let undone = async {
         let rows = home.simple(&claim).await?;
-        let Some([Some(from), Some(to), Some(name), _]) = rows.first().map(|row| &row[..]) else { return Ok(()) };
-        let (from, to) = (from.parse().unwrap_or(0), to.parse().unwrap_or(0));
+        let Some([from, to, name, _]) = rows.first().map(|row| &row[..]) else { return Ok(false) };
+        // A job may have made nothing that needs to be taken away.
+        let node = |id: &Option<String>| snapshot.node(id.as_deref()?.parse().ok()?).map(|node| node.id);
         let copies = rows.iter().filter_map(|row| row.get(3)?.as_deref());
         let drops: Vec<String> = copies.map(|copy| qualified("herd_shards", copy)).collect();
-        if snapshot.node(to).is_some() && !drops.is_empty() {
+        if let Some(to) = node(to).filter(|_| !drops.is_empty()) {
             let mut conn = herd.admin(snapshot, to).await?;
             conn.simple(&format!("SET lock_timeout = '1s'; DROP TABLE IF EXISTS {}", drops.join(", "))).await?;
         }
-        if snapshot.node(from).is_some() {
+        if let Some((from, name)) = node(from).zip(name.as_deref()) {
             let mut conn = herd.admin(snapshot, from).await?;
             // Its connection would notice that nobody is there, in its time.
             let slot = quote_literal(name);
@@ -192,12 +246,13 @@ async fn undo(home: &mut Conn, herd: &Herd, snapshot: &Snapshot, id: i64) -> Res
         }
         let ended = format!(
             "UPDATE herd.job SET state = CASE WHEN cancel THEN 'cancelled' ELSE 'failed' END, owner_pid = NULL, lag_bytes = NULL, \
-             error = coalesce(error, 'its router has ended'), ended_at = clock_timestamp() WHERE id = {id}"
+             error = coalesce(error, CASE step WHEN '{COMMIT}' THEN 'its transaction was rolled back' ELSE 'its router has ended' END), \
+             ended_at = clock_timestamp() WHERE id = {id}"
         );
         home.simple(&ended).await?;
-        Ok(())
+        Ok(true)
     };
-    let undone: Result<()> = undone.await;
+    let undone: Result<bool> = undone.await;
     let end = if undone.is_ok() { "COMMIT" } else { "ROLLBACK" };
     home.simple(end).await?;
     undone
