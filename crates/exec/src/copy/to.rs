@@ -212,7 +212,7 @@ impl<C: Client> Work<'_, C> {
                     self.client.tell(Answer::CopyData(&header));
                 }
                 match reads {
-                    true => self.read_into(&query, &request, Rows::Copied(&mut rows)).await?,
+                    true => self.read_out(&query, &request, &mut rows).await?,
                     false => {
                         // All of it is done before the first row is told.
                         let mut kept = Kept { rows: &mut rows, ready: KeptRows::new(self.memory) };
@@ -226,6 +226,21 @@ impl<C: Client> Work<'_, C> {
                 self.client.tell(Answer::CopyDone);
                 Ok(Forwarded { tag: format!("COPY {}", rows.count), ..Default::default() })
             }
+        }
+    }
+
+    /// Rows of a read go to the client as they come. Outside of a transaction a cancel finds the router, not the nodes, whose connections
+    /// are given up.
+    async fn read_out(&mut self, query: &Compiled, request: &Request<'_>, rows: &mut Encoder) -> Result<()> {
+        if self.transaction.is_active() {
+            return self.read_into(query, request, Rows::Copied(rows)).await;
+        }
+        self.client.waits();
+        let cancelled = self.client.cancelled();
+        tokio::select! {
+            biased;
+            () = cancelled => Err(ExecError::cancelled()),
+            read = self.read_into(query, request, Rows::Copied(rows)) => read,
         }
     }
 }
