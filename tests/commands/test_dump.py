@@ -1,13 +1,13 @@
 """`herd dump` and `herd restore`: every row once, at one snapshot, in a plain PostgreSQL and in another herd."""
 
 import os
-import pty
 import re
 import subprocess
 import threading
 
 import pytest
 
+from commands.terminal import on_a_terminal
 from harness import binaries, unprivileged
 from harness.herd import Herd
 from harness.plain_postgres import PlainPostgres
@@ -348,22 +348,3 @@ def test_progress_is_a_line_for_each_archive_or_a_bar_on_a_terminal(source):
         unprivileged.remove_directory(folder)
 
 
-def on_a_terminal(*arguments) -> tuple[int, str]:
-    """The command's exit code and what a terminal was shown."""
-    ours, theirs = pty.openpty()
-    os.set_blocking(ours, True)
-    environment = os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin()), "TERM": "xterm", "COLUMNS": "150"}
-    command = [str(binaries.herd()), *map(str, arguments)]
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        shown += more
-    os.close(ours)
-    return process.wait(150), shown.decode(errors="replace")

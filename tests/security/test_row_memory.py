@@ -124,9 +124,13 @@ def test_what_cannot_is_limited(made):
         _refused(one, lambda c: c.execute("update single set v = w.v from wide w where w.id = single.id"))
         _refused(one, lambda c: c.execute("delete from wide where v in (select v || 'x' from wide)"))
         _refused(one, lambda c: c.execute("merge into wide t using (select id + 100000 as id, v from wide) s on t.id = s.id when not matched then insert values (s.id, s.v)"))
-        with pytest.raises(psycopg.errors.OutOfMemory), one.cursor().copy("copy (select v from wide order by v) to stdout") as copy:
+        with pytest.raises(psycopg.errors.OutOfMemory), one.cursor().copy("copy (update wide set id = id + 100000 returning v) to stdout") as copy:
             for _ in copy:
                 pass
+        # What is read goes on as it comes.
+        with one.cursor().copy("copy (select v from wide order by v) to stdout") as copy:
+            copied = [row[0] for row in copy.rows()]
+        assert len(copied) == 60_000 and copied == sorted(copied)
         # A cursor holds what it has read ahead, unless its rows are to outlive their transaction.
         one.execute("begin; declare c cursor for select v from wide order by v")
         assert len(one.execute("fetch 100 from c").fetchall()) == 100

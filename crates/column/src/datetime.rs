@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use wire::values::{date_days, timestamp_micros};
+
 /// DuckDB's infinities; both signs.
 pub const DATE_INFINITY: i32 = i32::MAX;
 /// As [`DATE_INFINITY`], of timestamps.
@@ -17,8 +19,7 @@ pub fn parse_date(text: &str) -> Option<i32> {
         "-infinity" => return Some(-DATE_INFINITY),
         _ => {}
     }
-    let (text, bc) = without_era(text);
-    i32::try_from(days(text, bc)?).ok().filter(|days| days.unsigned_abs() < DATE_INFINITY.unsigned_abs())
+    i32::try_from(date_days(text)?).ok().filter(|days| days.unsigned_abs() < DATE_INFINITY.unsigned_abs())
 }
 
 /// `2024-02-29 12:00:00.5`, with `utc` also `+00` behind it → microseconds.
@@ -28,52 +29,8 @@ pub fn parse_timestamp(text: &str, utc: bool) -> Option<i64> {
         "-infinity" => return Some(-MICROS_INFINITY),
         _ => {}
     }
-    let (text, bc) = without_era(text);
-    let text = if utc { text.strip_suffix("+00")? } else { text };
-    let (date, time) = text.split_once(' ')?;
-    let micros = days(date, bc)?.checked_mul(DAY_MICROS)?.checked_add(time_micros(time)?)?;
+    let micros = timestamp_micros(text, utc)?;
     (micros.unsigned_abs() < MICROS_INFINITY.unsigned_abs()).then_some(micros)
-}
-
-fn without_era(text: &str) -> (&str, bool) {
-    text.strip_suffix(" BC").map_or((text, false), |text| (text, true))
-}
-
-fn days(date: &str, bc: bool) -> Option<i64> {
-    let mut parts = date.split('-');
-    let (year, month, day) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
-    if parts.next().is_some()
-        || !(1..=12).contains(&month)
-        || !(1..=31).contains(&day)
-        || year == 0
-        || year > 10_000_000
-    {
-        return None;
-    }
-    let year = if bc { 1 - year } else { year };
-    // Days of a year that begins in March, so that the leap day is its last (Hinnant, "chrono-compatible low-level date algorithms").
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
-}
-
-fn time_micros(time: &str) -> Option<i64> {
-    let (whole, fraction) = time.split_once('.').unwrap_or((time, ""));
-    let mut parts = whole.split(':');
-    let (hour, minute, second) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
-    if parts.next().is_some() || fraction.len() > 6 || hour > 24 || minute > 59 || second > 60 {
-        return None;
-    }
-    let mut micros = if fraction.is_empty() { 0 } else { number(fraction)? };
-    (fraction.len()..6).for_each(|_| micros *= 10);
-    Some(((hour * 60 + minute) * 60 + second) * 1_000_000 + micros)
-}
-
-fn number(digits: &str) -> Option<i64> {
-    let plain = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| digits.parse().ok())?
 }
 
 /// As `date_out` writes it.

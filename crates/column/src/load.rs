@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use wire::Frame;
+use wire::values::text_fields;
 
 use crate::apply::Writer;
 use crate::batch::Net;
@@ -231,58 +232,17 @@ fn set_aside(directory: &Path) {
 fn push_row(id: i64, shape: &Shape, line: &[u8], columns: &mut Columns) -> Result<()> {
     let strange = || Error::Copy { id, why: "a copied row can't be read".into() };
     let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let mut fields = line.split(|byte| *byte == b'\t');
+    let mut fields = text_fields(line);
     for (at, column) in shape.columns.iter().enumerate() {
-        let field = fields.next().ok_or_else(strange)?;
-        if field == b"\\N" {
+        let field = fields.next().ok_or_else(strange)?.map_err(|_| strange())?;
+        let Some(field) = field else {
             columns.push(at, &Val::Null)?;
             continue;
-        }
-        let plain;
-        let text = match field.contains(&b'\\') {
-            false => std::str::from_utf8(field),
-            true => {
-                plain = unescaped(field).ok_or_else(strange)?;
-                std::str::from_utf8(&plain)
-            }
         };
-        let text = text.map_err(|_| strange())?;
+        let text = std::str::from_utf8(&field).map_err(|_| strange())?;
         let unfit = || Error::Copy { id, why: unfit(&column.name, text) };
         columns.push(at, &Val::parse(column.kind(), text).ok_or_else(unfit)?)?;
     }
     columns.end_row();
     fields.next().map_or(Ok(()), |_| Err(strange()))
-}
-
-fn unescaped(field: &[u8]) -> Option<Vec<u8>> {
-    let mut plain = Vec::with_capacity(field.len());
-    let mut bytes = field.iter();
-    while let Some(byte) = bytes.next() {
-        plain.push(match byte {
-            b'\\' => match bytes.next()? {
-                b'b' => 8,
-                b'f' => 12,
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b't' => b'\t',
-                b'v' => 11,
-                b'\\' => b'\\',
-                _ => return None,
-            },
-            other => *other,
-        });
-    }
-    Some(plain)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escapes_of_copy() {
-        assert_eq!(unescaped(b"a\\\\b\\n\\t\\N"), None);
-        assert_eq!(unescaped(b"a\\\\b\\n\\t").unwrap(), b"a\\b\n\t");
-        assert_eq!(unescaped(b"a\\"), None);
-    }
 }

@@ -1,5 +1,7 @@
 //! One value between PostgreSQL's text and DuckDB. It does not know tables.
 
+use wire::values::decimal_units;
+
 use crate::datetime::{parse_date, parse_timestamp};
 use crate::types::Kind;
 
@@ -38,7 +40,7 @@ impl Val {
             Kind::Int8 => Val::Int8(text.parse().ok()?),
             Kind::Float4 => Val::Float4(text.parse().ok()?),
             Kind::Float8 => Val::Float8(text.parse().ok()?),
-            Kind::Numeric { precision, scale } => Val::Digits(digits(text, precision, scale)?),
+            Kind::Numeric { precision, scale } => Val::Digits(decimal_units(text, precision, scale)?),
             Kind::Text => Val::Text(text.into()),
             Kind::Bpchar => Val::Text(text.trim_end_matches(' ').into()),
             Kind::Date => Val::Date(parse_date(text)?),
@@ -67,24 +69,6 @@ impl Val {
         };
         size_of::<Val>() + more
     }
-}
-
-/// A numeric in units of its last digit; `None`: NaN, an infinity, or more digits than there is room for.
-fn digits(text: &str, precision: u8, scale: u8) -> Option<i128> {
-    let (negative, plain) = text.strip_prefix('-').map_or((false, text), |plain| (true, plain));
-    let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
-    let fits = !whole.is_empty()
-        && fraction.len() <= usize::from(scale)
-        && whole.trim_start_matches('0').len() <= usize::from(precision - scale);
-    if !fits {
-        return None;
-    }
-    let mut value = 0i128;
-    for byte in whole.bytes().chain(fraction.bytes()) {
-        value = value * 10 + i128::from(byte.is_ascii_digit().then(|| byte - b'0')?);
-    }
-    value *= 10i128.pow(u32::from(scale) - fraction.len() as u32);
-    Some(if negative { -value } else { value })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::bench::{self, Protocol};
 use crate::config::{Config, SHARDS_MAX};
 use crate::demo;
 use crate::dump;
+use crate::export::{self, Format};
 use crate::jobs;
 use crate::local::{self, NODES_MAX, Target, UpOptions, literal};
 use crate::status;
@@ -123,6 +124,8 @@ enum Command {
         #[arg(long)]
         no_roles: bool,
     },
+    /// Write the rows of a table or a query at one snapshot of all nodes into a folder, as Parquet or CSV files
+    Export(Export),
     /// Measure a workload on a server, side by side with others
     Bench(Bench),
     /// Add, remove and list nodes
@@ -151,6 +154,50 @@ struct Where {
     /// Any router, instead of a local herd
     #[arg(long, conflicts_with = "dir")]
     url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Export {
+    /// A table's name, or a SELECT
+    #[arg(value_name = "TABLE|QUERY")]
+    what: String,
+    #[command(flatten)]
+    from: Source,
+    #[arg(long, value_enum)]
+    format: Format,
+    /// The folder to make; it must be empty
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Nodes that are read at once
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// How a node is reached that is not at the address the herd knows (repeatable)
+    #[arg(long = "node", value_name = "NAME=URL", value_parser = named)]
+    nodes: Vec<(String, String)>,
+    /// A column that Parquet is to have as text (repeatable)
+    #[arg(long = "as-text", value_name = "COLUMN")]
+    as_text: Vec<String>,
+    /// Leave out the rows that row-level security hides; otherwise that is an error
+    #[arg(long)]
+    enable_row_security: bool,
+}
+
+#[derive(Debug, Args)]
+struct Source {
+    /// The local herd's directory
+    #[arg(long, default_value = ".herd")]
+    herd: PathBuf,
+    /// Any router, instead of a local herd
+    #[arg(long, conflicts_with = "herd")]
+    url: Option<String>,
+}
+
+impl From<Export> for export::Export {
+    fn from(asked: Export) -> export::Export {
+        let Export { what, from, format, dir, jobs, nodes, as_text, enable_row_security } = asked;
+        let from = from.url.map_or(Target::Dir(from.herd), Target::Url);
+        export::Export { what, from, format, dir, jobs, nodes, as_text, row_security: enable_row_security }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -271,6 +318,8 @@ pub enum Error {
     Bench(#[from] bench::Error),
     #[error(transparent)]
     Dump(#[from] dump::Error),
+    #[error(transparent)]
+    Export(#[from] export::Error),
 }
 
 impl Cli {
@@ -322,6 +371,7 @@ impl Cli {
                 dump::restore(&dump::Restore { dir: from, to: to.into(), jobs, roles: !no_roles })?;
                 Ok(Action::Done(ExitCode::SUCCESS))
             }
+            Command::Export(asked) => Ok(export::export(&asked.into()).map(done)?),
             Command::Bench(asked) => Ok(bench::run(&asked.into()).map(done)?),
             Command::Node(command) => {
                 let (sql, to) = node_sql(command);

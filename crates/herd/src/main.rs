@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod demo;
 mod dump;
+mod export;
 mod http;
 mod jobs;
 mod local;

@@ -1,4 +1,4 @@
-//! PostgreSQL's frontend/backend protocol, versions 3.0 to 3.2: frames, messages and SCRAM.
+//! PostgreSQL's frontend/backend protocol, versions 3.0 to 3.2: frames, messages and SCRAM, and the texts of values.
 //!
 //! Bytes in, values out. This crate does not know sockets, clocks, sessions or what a statement means; randomness
 //! (nonces, salts) is passed in.
@@ -15,6 +15,7 @@ pub mod scram;
 pub mod sqlstate;
 pub mod startup;
 pub mod type_oid;
+pub mod values;
 
 pub use error::WireError;
 pub use error_fields::ErrorFields;

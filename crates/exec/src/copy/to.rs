@@ -23,7 +23,7 @@ use crate::router::looks::Looks;
 use crate::router::progress::{self, Running};
 use crate::work::Work;
 use crate::work::place::Placed;
-use crate::write::capture::{Consumer, Rows};
+use crate::write::capture::{Consumer, Format as Formatting, Rows};
 
 impl<C: Client> Work<'_, C> {
     /// COPY table TO STDOUT: every node's rows, one node after the other.
@@ -206,23 +206,41 @@ impl<C: Client> Work<'_, C> {
                 let encoder = RowEncoder::new(&options, &names).map_err(format_error)?;
                 let followed = self.follow("COPY TO", "PIPE", None, false);
                 let running = followed.running.clone();
-                let rows = KeptRows::new(self.memory);
-                let mut rows = Encoder { encoder, out: BytesMut::new(), ready: rows, count: 0, running };
-                rows.encoder.header(&mut rows.out);
-                rows.cut()?;
-                // Rows are formatted as they are caught; they wait in the encoder, which is bounded by its caller.
-                match reads {
-                    true => self.read_into(&query, &request, Rows::Kept(&mut rows)).await?,
-                    false => self.write_into(&query, &request, Rows::Kept(&mut rows)).await?,
+                let mut rows = Encoder { encoder, count: 0, running };
+                let header = rows.header();
+                if !header.is_empty() {
+                    self.client.tell(Answer::CopyData(&header));
                 }
-                rows.cut()?;
-                for data in rows.ready.iter() {
-                    self.client.tell(Answer::CopyData(&data?));
-                    self.client.relieve().await?;
+                match reads {
+                    true => self.read_out(&query, &request, &mut rows).await?,
+                    false => {
+                        // All of it is done before the first row is told.
+                        let mut kept = Kept { rows: &mut rows, ready: KeptRows::new(self.memory) };
+                        self.write_into(&query, &request, Rows::Kept(&mut kept)).await?;
+                        for data in kept.ready.iter() {
+                            self.client.tell(Answer::CopyData(&data?));
+                            self.client.relieve().await?;
+                        }
+                    }
                 }
                 self.client.tell(Answer::CopyDone);
                 Ok(Forwarded { tag: format!("COPY {}", rows.count), ..Default::default() })
             }
+        }
+    }
+
+    /// Rows of a read go to the client as they come. Outside of a transaction a cancel finds the router, not the nodes, whose connections
+    /// are given up.
+    async fn read_out(&mut self, query: &Compiled, request: &Request<'_>, rows: &mut Encoder) -> Result<()> {
+        if self.transaction.is_active() {
+            return self.read_into(query, request, Rows::Copied(rows)).await;
+        }
+        self.client.waits();
+        let cancelled = self.client.cancelled();
+        tokio::select! {
+            biased;
+            () = cancelled => Err(ExecError::cancelled()),
+            read = self.read_into(query, request, Rows::Copied(rows)) => read,
         }
     }
 }
@@ -234,28 +252,40 @@ fn is_binary(copy: &ast::CopyStmt) -> bool {
 /// Formats caught rows as COPY data, one message a row as PostgreSQL does.
 struct Encoder {
     encoder: RowEncoder,
-    out: BytesMut,
-    ready: KeptRows,
     count: u64,
     running: Arc<Running>,
 }
 
 impl Encoder {
-    fn cut(&mut self) -> Result<()> {
-        match self.out.is_empty() {
-            true => Ok(()),
-            false => self.ready.push(self.out.split().freeze()),
-        }
+    /// Empty where the options ask for none.
+    fn header(&mut self) -> BytesMut {
+        let mut out = BytesMut::new();
+        self.encoder.header(&mut out);
+        out
     }
 }
 
-impl Consumer for Encoder {
-    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
-        self.encoder.row(values, &mut self.out);
+impl Formatting for Encoder {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> BytesMut {
+        let mut out = BytesMut::new();
+        self.encoder.row(values, &mut out);
         self.count += 1;
         progress::add(&self.running.rows, 1);
-        progress::add(&self.running.bytes, self.out.len() as u64);
-        self.cut()
+        progress::add(&self.running.bytes, out.len() as u64);
+        out
+    }
+}
+
+/// Formatted rows that wait.
+struct Kept<'r> {
+    rows: &'r mut Encoder,
+    ready: KeptRows,
+}
+
+impl Consumer for Kept<'_> {
+    fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()> {
+        let data = self.rows.row(values);
+        self.ready.push(data.freeze())
     }
 }
 

@@ -19,9 +19,17 @@ pub trait Consumer: Send {
     fn row(&mut self, values: &[Option<&[u8]>]) -> Result<()>;
 }
 
+/// Who writes caught rows for the client.
+pub trait Format: Send {
+    /// The row, as it is told at once.
+    fn row(&mut self, values: &[Option<&[u8]>]) -> BytesMut;
+}
+
 /// Where caught rows go.
 pub enum Rows<'c> {
     Kept(&'c mut dyn Consumer),
+    /// On to who asked, as COPY data; what has left is not taken back.
+    Copied(&'c mut dyn Format),
     /// On to nodes; who asked hears what these say to them.
     Sink(&'c mut Sink),
 }
@@ -145,6 +153,11 @@ impl<'c> Client for Capture<'c> {
                     let values = backend::parse_data_row(f.body())?;
                     let taken = match &mut self.rows {
                         Rows::Kept(consumer) => consumer.row(&values),
+                        Rows::Copied(format) => {
+                            let data = format.row(&values);
+                            self.client.tell(Answer::CopyData(&data));
+                            self.relieve_client().await
+                        }
                         Rows::Sink(sink) => sink.row(&values).await,
                     };
                     if let Err(e) = taken {

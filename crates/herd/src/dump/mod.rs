@@ -7,7 +7,8 @@
 //!         ─→ manifest.rs     herd.json, written last: what was distributed, and how
 //! restore.rs ─→ program.rs   psql for the schema, pg_restore for the rows
 //!            ─→ schema.rs    and, for a herd, create_distributed_table behind each table
-//! server.rs   where a router and its nodes are reached        progress.rs   the bar
+//! server.rs   where a router and its nodes are reached        session.rs    psql, kept open
+//! progress.rs the bar
 //! ```
 //! PostgreSQL's own programs do the work, so a dump can be restored without pgherd, too: psql for `roles.sql` and
 //! `pre-data.sql`, `pg_restore --data-only` for each folder in `data`, psql for `post-data.sql`. Nothing here knows how a cut
@@ -20,7 +21,8 @@ mod progress;
 mod restore;
 mod schema;
 pub mod server;
-mod snapshot;
+pub mod session;
+pub mod snapshot;
 mod take;
 
 pub use error::Error;
