@@ -28,6 +28,13 @@ def test_the_bank_under_kill_9(cluster):
     assert bank.run(SEED, seconds=12, clients=8, cluster=cluster)["transfers"] > 100
 
 
+@pytest.mark.timeout(180)
+def test_the_bank_while_shards_move(cluster):
+    """Clients that deadlock all the time do not keep a move from its locks, and nobody is cancelled for one that gave a connection back."""
+    figures = bank.run(SEED, seconds=25, clients=12, moves=1, cluster=cluster)
+    assert figures["transfers"] > 100 and sum(figures["moves"].values()) > 0 and "57014" not in figures["errors"], figures
+
+
 @pytest.mark.parametrize("cluster", [3], indirect=True)
 @pytest.mark.parametrize("who", ["off", "client", "role"])
 def test_the_bank_without_flushes(cluster, who):

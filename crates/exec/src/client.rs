@@ -127,6 +127,11 @@ pub trait Client: Send {
         async { true }
     }
 
+    /// Whether the statement was cancelled to break a deadlock: what it did in it is undone, and it goes on.
+    fn survives_deadlock(&mut self) -> impl Future<Output = bool> + Send {
+        async { false }
+    }
+
     /// Backpressure: sends once enough has gathered.
     fn relieve(&mut self) -> impl Future<Output = Result<()>> + Send {
         async { if self.waiting() > PENDING_MAX { self.flush().await } else { Ok(()) } }

@@ -295,6 +295,16 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
+    /// Undoes the transaction in the middle of a statement that goes on: no cancel of it may come to the connections any more, which are others' then,
+    /// and nobody takes what these wait for there for a wait of this session's.
+    pub async fn roll_back_and_go_on(&mut self) {
+        let keys: Vec<_> = self.transaction.participants.iter().map(|p| p.lane.conn.cancel_key()).collect();
+        for key in &keys {
+            self.transaction.doubtful |= !self.client.given_back(key).await;
+        }
+        self.transaction.rollback().await;
+    }
+
     /// What the client's statement has said on a node besides its rows.
     pub fn pass_notices(&mut self, lane: &mut Lane) {
         tell_said(&mut |said| self.client.tell(said), lane);

@@ -556,6 +556,15 @@ impl Client for ClientIo {
         self.handle.give_back(key).await == Settled::Clean
     }
 
+    async fn survives_deadlock(&mut self) -> bool {
+        let so = self.handle.is_deadlocked();
+        if so {
+            // Its connections are given back, each when no cancel was on its way.
+            let _ = self.handle.survive().await;
+        }
+        so
+    }
+
     async fn settled(&mut self) -> bool {
         if !self.running {
             return true;

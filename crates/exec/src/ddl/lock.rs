@@ -26,6 +26,8 @@ const TRIES: [Duration; 4] =
 /// looks for deadlocks finds it, a node after its deadlock_timeout (a second by default) or the routers (herd `router/deadlock.rs`).
 const PATIENT: Duration = Duration::from_millis(1000);
 const CIRCLE_WAIT: Duration = Duration::from_millis(1700);
+/// As [`CIRCLE_WAIT`], where one circle is behind another.
+const CIRCLES_WAIT: Duration = Duration::from_millis(3000);
 /// From a change's locks to its end, as long as those who wait for it are not let to the nodes.
 const CHANGE_MAX: Duration = Duration::from_millis(500);
 
@@ -37,6 +39,8 @@ const WAITERS_MAX: usize = 10;
 pub struct Locks {
     wanted: TableLocks,
     kind: Option<KindLocks>,
+    /// Tries wait until deadlocks of those who have the tables are broken.
+    patient: bool,
 }
 
 /// What a change of a table's kind needs besides the table.
@@ -54,7 +58,7 @@ struct KindLocks {
 
 impl From<TableLocks> for Locks {
     fn from(wanted: TableLocks) -> Self {
-        Locks { wanted, kind: None }
+        Locks { wanted, kind: None, patient: false }
     }
 }
 
@@ -69,7 +73,7 @@ impl Locks {
         };
         let wanted =
             TableLocks { tables: vec![(r.oid, of_relation(r))], mode: LockMode::AccessExclusive, right: Right::Known };
-        Locks { wanted, kind: Some(kind) }
+        Locks { wanted, kind: Some(kind), patient: false }
     }
 
     /// For a change of where the rows of colocated tables are. `referenced`: by foreign keys of theirs, and none of them.
@@ -82,12 +86,19 @@ impl Locks {
         };
         let tables = tables.iter().map(|r| (r.oid, of_relation(r))).collect();
         let wanted = TableLocks { tables, mode: LockMode::AccessExclusive, right: Right::Known };
-        Locks { wanted, kind: Some(kind) }
+        Locks { wanted, kind: Some(kind), patient: false }
     }
 
     /// Those, but for who reads the tables: nothing is going to be changed.
     pub fn of_writers(mut self) -> Self {
         self.wanted.mode = LockMode::ShareRowExclusive;
+        self
+    }
+
+    /// Those, where short tries have failed: who holds the tables may wait in circles, again and again, that are broken after a second only. Others
+    /// wait for that long.
+    pub fn patiently(mut self, patient: bool) -> Self {
+        self.patient = patient;
         self
     }
 
@@ -180,6 +191,7 @@ impl<C: Client> Work<'_, C> {
             let long = has_locks && locks.kind.is_none() && begun.elapsed() >= PATIENT;
             let wait = match &limits {
                 Some(limits) if long => limits.at_most(CIRCLE_WAIT),
+                _ if locks.patient => CIRCLES_WAIT,
                 _ => TRIES[attempt.min(TRIES.len() - 1)],
             };
             let Err(e) = self.one_try(&nodes, locks, wait, attempt).await else {

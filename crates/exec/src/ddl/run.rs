@@ -94,7 +94,7 @@ impl<C: Client> Work<'_, C> {
             tokio::select! {
                 biased;
                 () = self.client.cancelled() => return Err(ExecError::cancelled()),
-                _ = self.herd.pauses.wait(&[CATALOG], writes, &[]) => limits.check()?,
+                _ = self.herd.pauses.wait(&[CATALOG], writes, &[], |_| false) => limits.check()?,
             }
         }
         Ok(())

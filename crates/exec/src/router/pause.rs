@@ -151,8 +151,8 @@ impl Pauses {
     }
 
     /// Waits while one of the tables is paused by others than oneself: no longer than [`PAUSE_MAX`] in one go. Whether a pause that is
-    /// kept was the reason.
-    pub async fn wait(&self, tables: &[Oid], statement: Begins, own: &[u64]) -> bool {
+    /// kept was the reason. Who has touched (`has`) another table of the same pause goes on: the change waits for him.
+    pub async fn wait(&self, tables: &[Oid], statement: Begins, own: &[u64], has: impl Fn(Oid) -> bool) -> bool {
         let last = Instant::now() + PAUSE_MAX;
         let mut kept = false;
         loop {
@@ -162,7 +162,8 @@ impl Pauses {
                 let all = self.all.lock();
                 let others = all.pauses.iter().filter(|p| p.router != self.router || !own.contains(&p.number));
                 let mine = others.filter(|p| p.until > now && p.who.waits(statement));
-                let mine = mine.filter(|p| p.tables.iter().any(|t| tables.contains(t)));
+                let mine =
+                    mine.filter(|p| p.tables.iter().any(|t| tables.contains(t)) && !p.tables.iter().any(|t| has(*t)));
                 mine.max_by_key(|p| p.until).map(|p| {
                     kept = p.kept;
                     p.until
@@ -301,7 +302,7 @@ mod tests {
 
     async fn waits(pauses: &Pauses, table: Oid, writes: bool, own: &[u64]) -> bool {
         let statement = Begins { writes, in_block: false };
-        tokio::time::timeout(Duration::from_millis(20), pauses.wait(&[table], statement, own)).await.is_err()
+        tokio::time::timeout(Duration::from_millis(20), pauses.wait(&[table], statement, own, |_| false)).await.is_err()
     }
 
     #[tokio::test]
@@ -312,14 +313,20 @@ mod tests {
         assert!(!waits(&pauses, 9, true, &[]).await && !waits(&pauses, 7, false, &[]).await);
         assert!(!waits(&pauses, 7, true, &[number]).await, "who makes it does not wait");
         assert!(waits(&pauses, 7, true, &[]).await);
-        assert!(!pauses.wait(&[7], Begins { writes: true, in_block: false }, &[]).await);
+        let begun = Instant::now();
+        assert!(!pauses.wait(&[7], Begins { writes: true, in_block: true }, &[], |t| t == 8).await);
+        assert!(begun.elapsed() < Duration::from_millis(100), "the change waits for who has another of its tables");
+        assert!(!pauses.wait(&[7], Begins { writes: true, in_block: false }, &[], |_| false).await);
         assert!(pauses.none(), "it has run out");
         let number = pauses.begin(&[7], Who::All, PAUSE_MAX * 9);
         assert!(waits(&pauses, 7, false, &[]).await);
         assert!(pauses.end(&[number]).is_empty() && pauses.none() && !waits(&pauses, 7, false, &[]).await);
         let number = pauses.renew(&[7], Who::Blocks);
         assert!(!waits(&pauses, 7, true, &[]).await, "it keeps nothing");
-        assert!(pauses.wait(&[7], Begins { writes: false, in_block: true }, &[]).await, "and waits once more");
+        assert!(
+            pauses.wait(&[7], Begins { writes: false, in_block: true }, &[], |_| false).await,
+            "and waits once more"
+        );
         assert!(pauses.end(&[number]).is_empty() && pauses.none());
     }
 

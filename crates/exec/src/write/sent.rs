@@ -61,7 +61,7 @@ impl<C: Client> Work<'_, C> {
         let (Some(kept), Some(last)) = (kept, ready.last()) else {
             // Rows come home without what was begun and set for this.
             if outermost && self.transaction.is_active() {
-                self.transaction.rollback().await;
+                self.roll_back_and_go_on().await;
             }
             return Ok(None);
         };

@@ -181,7 +181,7 @@ impl Session {
                 let kept = tokio::select! {
                     biased;
                     () = cancelled => return Err(ExecError::cancelled()),
-                    kept = herd.pauses.wait(&new, begins, &self.transaction.pauses) => kept,
+                    kept = herd.pauses.wait(&new, begins, &self.transaction.pauses, |t| self.transaction.has_touched(t)) => kept,
                 };
                 if !kept {
                     break;

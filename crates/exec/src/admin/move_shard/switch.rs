@@ -28,6 +28,10 @@ const TRIES_MAX: usize = 200;
 const TRY_EVERY: Duration = Duration::from_millis(300);
 /// How long a try takes its locks: all that is written meanwhile is applied under them.
 const LOCKS_MAX: Duration = Duration::from_secs(2);
+/// As [`LOCKS_MAX`], of a patient one, in front of which others wait for as long.
+const PATIENT_MAX: Duration = Duration::from_secs(5);
+/// Behind so many, every other one is patient: who holds the tables may wait in circles, again and again, and those are broken after a second only.
+const SHORT_TRIES: usize = 3;
 
 impl<C: Client> Work<'_, C> {
     /// Leaves a transaction that is to be committed.
@@ -36,23 +40,27 @@ impl<C: Client> Work<'_, C> {
             stream.follow().await?;
             job.note().await?;
             self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
-            let Err(e) = self.switch_once(of, stream, job).await else { return Ok(()) };
-            self.transaction.rollback().await;
+            let patient = attempt > SHORT_TRIES && attempt % 2 == 0;
+            let Err(e) = self.switch_once(of, stream, job, patient).await else { return Ok(()) };
+            self.roll_back_and_go_on().await;
             let kept = std::mem::take(&mut self.transaction.kept);
             kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane)));
             let pauses = std::mem::take(&mut self.transaction.pauses);
             self.herd.end_pauses(&pauses).await;
             const AGAIN: [&str; 3] =
                 [sqlstate::T_R_DEADLOCK_DETECTED, sqlstate::LOCK_NOT_AVAILABLE, sqlstate::T_R_SERIALIZATION_FAILURE];
-            if attempt >= TRIES_MAX || !AGAIN.contains(&e.code().as_str()) {
+            // It begins anew each time, and so is the youngest in every circle.
+            let broken = e.code() == sqlstate::QUERY_CANCELED && self.client.survives_deadlock().await;
+            if attempt >= TRIES_MAX || !broken && !AGAIN.contains(&e.code().as_str()) {
                 return Err(e);
             }
-            tokio::time::sleep(TRY_EVERY.mul_f64(0.5 + rand::random::<f64>())).await;
+            self.client.waits();
+            self.rest(None, TRY_EVERY.mul_f64(0.5 + rand::random::<f64>())).await?;
         }
         Ok(())
     }
 
-    async fn switch_once(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
+    async fn switch_once(&mut self, of: &Move, stream: &mut Stream, job: &mut Job, patient: bool) -> Result<()> {
         let (relations, oids) = (of.relations(), of.oids());
         let mut referenced: Vec<Arc<catalog::Relation>> = Vec::new();
         for table in &relations {
@@ -62,8 +70,18 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
-        let locks = Locks::of_group(&relations, &referenced);
-        let taken = tokio::time::timeout(LOCKS_MAX, self.take_locks(&locks)).await;
+        let locks = Locks::of_group(&relations, &referenced).patiently(patient);
+        let herd = self.herd.clone();
+        let taken = match patient {
+            false => tokio::time::timeout(LOCKS_MAX, self.take_locks(&locks)).await,
+            true => {
+                // Who waits in front may be waited for by who holds the tables: that ends with the try.
+                let taking = tokio::time::timeout(PATIENT_MAX, self.take_locks(&locks));
+                let (taken, pause) = herd.keep_paused(&oids, Who::All, || async { false }, taking).await;
+                self.transaction.pauses.extend(pause);
+                taken
+            }
+        };
         taken.unwrap_or_else(|_| Err(in_use())).map_err(|e| match e.code().as_str() {
             // It has another name by now, or is none of the herd's any more.
             sqlstate::UNDEFINED_TABLE | sqlstate::INVALID_SCHEMA_NAME => changed(),
@@ -72,7 +90,7 @@ impl<C: Client> Work<'_, C> {
         let snapshot = self.snapshot_now().await?;
         of.is_still(&snapshot)?;
         self.raises_epoch();
-        let (herd, backends) = (self.herd.clone(), self.backends(&snapshot).await?);
+        let backends = self.backends(&snapshot).await?;
         let work = self.under_locks(of, stream, job);
         let (done, pause) = herd.keep_paused(&oids, Who::All, || waits(&herd, &backends), work).await;
         self.transaction.pauses.extend(pause);
