@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::{ErrorFields, sqlstate};
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use exec::{Answer, Client, ClientError, CopyInput, ExecError, tell_parameter};
 use pool::{Alike, CancelKey, awake};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -416,16 +416,22 @@ impl ClientIo {
             return Ok(());
         }
         let Some(stream) = &mut self.stream else { return Err(ExecError::lost("closed before")) };
-        let written = async {
-            stream.write_all(&self.out).await?;
-            stream.flush().await
-        };
-        written.await.map_err(ExecError::lost)?;
-        self.sent += self.out.len() as u64;
-        self.out.clear();
-        if let Some(tongue) = &mut self.spoken {
-            tongue.told = 0;
+        // Whoever sends may be dropped in the middle of it, by a cancel: what has gone is not sent again.
+        while !self.out.is_empty() {
+            let gone = stream.write(&self.out).await.map_err(ExecError::lost)?;
+            if gone == 0 {
+                return Err(ExecError::lost("nothing more can be written"));
+            }
+            match gone == self.out.len() {
+                true => self.out.clear(),
+                false => self.out.advance(gone),
+            }
+            self.sent += gone as u64;
+            if let Some(tongue) = &mut self.spoken {
+                tongue.told = tongue.told.saturating_sub(gone);
+            }
         }
+        stream.flush().await.map_err(ExecError::lost)?;
         if self.out.capacity() > BUFFER_KEPT_MAX {
             self.out = BytesMut::new();
         }
