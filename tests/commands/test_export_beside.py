@@ -210,7 +210,7 @@ def begin_slow(herd, folder: Path) -> subprocess.Popen:
     arguments = exports.command("slow", "--url", url, "--format", "csv", "--dir", folder, "--enable-row-security")
     begun = subprocess.Popen(arguments, env=exports.environment(), stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 30
-    while len(copies(herd)) < 3 or not (folder.exists() and len(list(folder.iterdir())) == 3):
+    while len(copies(herd)) < 3 or len(list(folder.glob("*.csv.part"))) < 3:
         assert begun.poll() is None, begun.stderr.read()
         assert time.monotonic() < deadline, copies(herd)
         time.sleep(0.05)
@@ -229,7 +229,7 @@ def copies(herd) -> list[tuple]:
 
 def test_nothing_is_left_where_a_node_fails_half_way(herd, folder):
     begun = begin_slow(herd, folder / "d")
-    names = sorted(path.name for path in (folder / "d").iterdir())
+    names = sorted(path.name for path in (folder / "d").glob("*.csv*"))
     assert names == ["slow-1.csv.part", "slow-2.csv.part", "slow-3.csv.part"]
     number, pid = next(each for each in copies(herd) if each[0] == 1)
     with herd.node_servers[number].connect() as connection:
@@ -314,3 +314,44 @@ def peak_kib(process_id: int) -> int:
     """The most that a process has had resident."""
     status = Path(f"/proc/{process_id}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def test_what_is_said_and_limits_of_a_role_end_nothing(herd, folder):
+    herd.server.run(
+        "create or replace function noisy(i int) returns int language plpgsql as $$ begin raise info '%', repeat('y', 100); perform pg_sleep(0.001); return i; end $$",
+        "drop role if exists limited", "create role limited login", "grant select on still to limited",
+    )
+    try:
+        with herd.server.connect() as connection:
+            if connection.info.server_version >= 170000:
+                connection.execute("alter role limited set transaction_timeout = '1s'")
+            connection.execute("alter role limited set statement_timeout = '1s'")
+        assert export(herd.server, "select noisy(id) from still", "csv", folder / "query", user="limited") == ["query.csv"]
+        assert len(csv(folder / "query")[1]) == 3000
+        assert export(herd.server, "still", "csv", folder / "table", user="limited") and len(csv(folder / "table")[1]) == 3000
+    finally:
+        herd.server.run("revoke select on still from limited", "drop role limited")
+
+
+def test_one_folder_is_one_exports(herd, folder):
+    """Another one is at work in it."""
+    folder.mkdir(exist_ok=True)
+    (folder / ".herd-export.part").touch()
+    done = exports.run(herd.server, "still", "csv", folder)
+    assert done.returncode == 1 and "not empty" in done.stderr, done.stderr
+    assert [path.name for path in folder.iterdir()] == [".herd-export.part"]
+
+
+def test_nobody_need_listen(herd, folder):
+    arguments = exports.command("still", "--url", f"postgresql://postgres@127.0.0.1:{herd.server.port}/postgres", "--format", "csv", "--dir", folder)
+    with open("/dev/full", "w") as full:
+        assert subprocess.run(arguments, env=exports.environment(), stdin=subprocess.DEVNULL, stdout=full, stderr=full, timeout=60).returncode == 0
+    assert len(csv(folder)[1]) == 3000
+
+
+def test_no_columns_and_columns_as_text(herd, folder):
+    herd.server.run("create table if not exists no_columns ()")
+    done = exports.run(herd.server, "no_columns", "parquet", folder)
+    assert done.returncode == 1 and "Parquet needs a column" in done.stderr, done.stderr
+    done = exports.run(herd.server, "still", "csv", folder, "--as-text", "x")
+    assert done.returncode == 1 and "--as-text is for Parquet" in done.stderr, done.stderr

@@ -1,7 +1,13 @@
 """COPY of a query over several nodes: rows go to the client as they come, and what goes wrong behind them is an error like any other."""
 
+import struct
+import time
+
 import psycopg
 import pytest
+
+from . import frames
+from .raw import Raw
 
 pytestmark = pytest.mark.real_herd
 
@@ -52,6 +58,23 @@ def test_a_cancel_between_rows(made):
                         connection.cancel()
         assert 0 < came < _ROWS
         _works(connection)
+
+
+@pytest.mark.parametrize("order", ["", " order by id"])
+def test_a_cancel_while_nobody_reads(made, order):
+    """What has gone to the client is not sent again: each message is one, and each row there once."""
+    with Raw(made, user="postgres", database="postgres") as slow, made.connect() as other:
+        slow.send(frames.query(f"copy (select id, t from cq_out{order}) to stdout"))
+        time.sleep(1)
+        other.execute("select pg_cancel_backend(%s)", (struct.unpack(">i", slow.key[:4])[0],))
+        time.sleep(0.5)
+        said = slow.until_ready()
+        rows = [body for kind, body in said if kind == "d"]
+        assert all(row.endswith(b"\t" + b"x" * 2000 + b"\n") for row in rows) and len(set(rows)) == len(rows)
+        assert 0 < len(rows) < _ROWS
+        assert [frames.error_fields(body)["C"] for kind, body in said if kind == "E"] == ["57014"]
+        slow.send(frames.query("select count(*) from cq_out"))
+        assert [body for kind, body in slow.until_ready() if kind == "D"] == [struct.pack(">hi", 1, 5) + str(_ROWS).encode()]
 
 
 def test_all_rows_in_order_between_statements(made):

@@ -56,13 +56,38 @@ pub fn value(server: &str, sql: &str) -> Result<String> {
 
 /// Passwords never reach a terminal or a log.
 pub fn without_password(server: &str) -> String {
-    let Some((scheme, rest)) = server.split_once("://") else {
-        return server.split_whitespace().filter(|pair| !pair.starts_with("password")).collect::<Vec<_>>().join(" ");
-    };
-    match rest.split_once('@') {
-        Some((login, place)) => format!("{scheme}://{}@{place}", login.split(':').next().unwrap_or_default()),
-        None => server.to_owned(),
+    let Some((scheme, rest)) = server.split_once("://") else { return pairs_without_password(server) };
+    let (login, place) = rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
+    let login = login.map_or_else(String::new, |login| format!("{}@", login.split(':').next().unwrap_or_default()));
+    let (place, options) = place.split_once('?').unwrap_or((place, ""));
+    let options: Vec<&str> = options.split('&').filter(|o| !o.is_empty() && !is_secret(o)).collect();
+    let options = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+    format!("{scheme}://{login}{place}{options}")
+}
+
+fn is_secret(option: &str) -> bool {
+    let name = option.split('=').next().unwrap_or_default().trim();
+    ["password", "sslpassword"].contains(&name)
+}
+
+/// Of `key=value` words, whose values may be quoted.
+fn pairs_without_password(server: &str) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    let (mut word, mut quoted, mut escaped) = (String::new(), false, false);
+    for c in server.chars().chain([' ']) {
+        if c.is_whitespace() && !quoted && !escaped {
+            if !word.is_empty() && !is_secret(&word) {
+                kept.push(std::mem::take(&mut word));
+            }
+            word.clear();
+            continue;
+        }
+        quoted ^= c == '\'' && !escaped;
+        escaped = c == '\\' && !escaped;
+        word.push(c);
     }
+    // One that does not end is shown by nobody.
+    kept.join(" ")
 }
 
 #[cfg(test)]
@@ -73,5 +98,12 @@ mod tests {
     fn passwords_are_not_shown() {
         assert_eq!(without_password("postgresql://u:secret@h:1/x"), "postgresql://u@h:1/x");
         assert_eq!(without_password("host=h password=secret user=u"), "host=h user=u");
+        assert_eq!(without_password("host=h password='a b' user=u"), "host=h user=u");
+        assert_eq!(without_password(r"host=h password='a\' b' user='x y'"), "host=h user='x y'");
+        assert_eq!(
+            without_password("postgresql://u:p@ss@h/x?password=geheim&sslmode=require"),
+            "postgresql://u@h/x?sslmode=require"
+        );
+        assert_eq!(without_password("postgresql://h/x?password=geheim"), "postgresql://h/x");
     }
 }

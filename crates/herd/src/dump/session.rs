@@ -3,16 +3,17 @@
 //! It does not know what is asked.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
 use super::error::{Error, Result};
 use super::program;
 
-/// Ends each answer; what is asked answers with JSON, names, or nothing, and never with this line.
-const END: &str = "herd-dump-end";
+/// What psql says besides its answers is kept for an error: the end of it.
+const WORDS_MAX: usize = 8 << 10;
 
 /// A session with a server, which ends with its first error.
 pub struct Session {
@@ -20,6 +21,10 @@ pub struct Session {
     psql: Arc<Mutex<Child>>,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    /// Reads its words: what nobody reads would keep it from going on.
+    words: Option<JoinHandle<Vec<u8>>>,
+    /// The line that ends each answer, which no answer has.
+    end: String,
 }
 
 impl Session {
@@ -31,8 +36,10 @@ impl Session {
         let mut psql = command.spawn().map_err(spawn)?;
         let (input, output) = (psql.stdin.take(), psql.stdout.take());
         let output = output.ok_or_else(|| spawn(std::io::Error::other("psql has no standard output")))?;
-        let psql = Arc::new(Mutex::new(psql));
-        Ok(Session { server: server.to_owned(), psql, input, output: BufReader::new(output) })
+        let words = psql.stderr.take().map(|words| std::thread::spawn(move || last_words(words)));
+        let (psql, output) = (Arc::new(Mutex::new(psql)), BufReader::new(output));
+        let end = format!("herd-end-{:016x}", rand::random::<u64>());
+        Ok(Session { server: server.to_owned(), psql, input, output, words, end })
     }
 
     /// What psql answers to a script, a statement or several.
@@ -43,8 +50,8 @@ impl Session {
 
     /// The same, as it is, and with an end of line behind it.
     pub fn ask_bytes(&mut self, script: &str) -> Result<Vec<u8>> {
-        let end = format!("{END}\n");
-        self.send(&format!("{script}\n\\echo {END}"));
+        let end = format!("{}\n", self.end);
+        self.send(&format!("{script}\n\\echo {}", self.end));
         let mut answer = Vec::new();
         loop {
             let read = self.output.read_until(b'\n', &mut answer);
@@ -67,6 +74,11 @@ impl Session {
     /// Runs a statement that must do without something others may have for a while; its SQLSTATE, 00000 if it was done.
     pub fn attempt(&mut self, statement: &str) -> Result<String> {
         self.ask(&format!("\\set ON_ERROR_STOP 0\n{statement};\n\\set ON_ERROR_STOP 1\n\\echo :SQLSTATE"))
+    }
+
+    /// No time limit of the role or the server ends what takes long; PostgreSQL 15 and 16 have no such one.
+    pub fn unlimited(&mut self) -> Result<()> {
+        self.attempt("SET transaction_timeout = 0").map(|_| ())
     }
 
     /// The last thing that is asked: a script whose answer is data, to be read to its end.
@@ -100,11 +112,7 @@ impl Session {
     }
 
     fn words(&mut self) -> String {
-        let mut said = Vec::new();
-        let words = self.psql.lock().stderr.take();
-        if let Some(mut words) = words {
-            let _ = words.read_to_end(&mut said);
-        }
+        let said = self.words.take().and_then(|words| words.join().ok()).unwrap_or_default();
         String::from_utf8_lossy(&said).into_owned()
     }
 
@@ -122,6 +130,18 @@ impl Drop for Session {
         self.stopper().stop();
         let _ = self.psql.lock().wait();
     }
+}
+
+/// All that comes, and the end of it.
+fn last_words(mut words: ChildStderr) -> Vec<u8> {
+    let (mut said, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(n) = words.read(&mut piece)
+        && n > 0
+    {
+        said.extend_from_slice(&piece[..n]);
+        said.drain(..said.len().saturating_sub(WORDS_MAX));
+    }
+    said
 }
 
 /// Ends a session, whoever reads from it.

@@ -22,6 +22,7 @@ impl Cut {
     /// Begins the session and exports a snapshot of each node; `server` is the router's URL.
     pub fn take(server: &str) -> Result<Cut> {
         let mut session = Session::begin(server)?;
+        session.unlimited()?;
         session.ask(BEGIN)?;
         let said = session.ask("SELECT herd.export_snapshot();")?;
         let by_text: BTreeMap<String, String> = serde_json::from_str(&said).map_err(|_| session.unreadable(&said))?;

@@ -38,6 +38,12 @@ pub enum Error {
     #[error("{table} was changed into another kind of table just now: try again")]
     Changed { table: String },
 
+    #[error("shards of {table} came to a node that joined just now: try again")]
+    Moved { table: String },
+
+    #[error("--as-text is for Parquet: CSV has all columns as text")]
+    AsTextOfCsv,
+
     #[error(
         "node {node} does not have just those shards of {table} that the herd's catalog says: {shards}. herd.verify shows what is wrong"
     )]

@@ -9,11 +9,15 @@ use parking_lot::Mutex;
 
 use super::error::{Error, Result};
 
+/// Whose export has the folder, as long as it works.
+const LOCK: &str = ".herd-export.part";
+
 /// An empty folder, and what is written into it.
 pub struct Folder {
     dir: PathBuf,
     /// It was not there.
     is_made: bool,
+    is_finished: bool,
     /// Files begun: as they are called now, and as they are to be called.
     parts: Mutex<Vec<(PathBuf, PathBuf)>>,
 }
@@ -25,10 +29,19 @@ impl Folder {
         let is_made = !dir.exists();
         // Rows are for nobody else to read.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make"))?;
-        if fs::read_dir(dir).map_err(failed("read"))?.next().is_some() {
-            return Err(Error::NotEmpty { path: dir.to_owned() });
+        let not_empty = || Error::NotEmpty { path: dir.to_owned() };
+        let lock = dir.join(LOCK);
+        match File::options().write(true).create_new(true).open(&lock) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(not_empty()),
+            made => drop(made.map_err(failed("make a file in"))?),
         }
-        Ok(Folder { dir: dir.to_owned(), is_made, parts: Mutex::default() })
+        // From here on it is taken away again.
+        let folder = Folder { dir: dir.to_owned(), is_made, is_finished: false, parts: Mutex::default() };
+        let others = |entry: std::io::Result<fs::DirEntry>| entry.map_or(true, |entry| entry.file_name() != LOCK);
+        if fs::read_dir(dir).map_err(failed("read"))?.any(others) {
+            return Err(not_empty());
+        }
+        Ok(folder)
     }
 
     /// Begins a file, which is to have this name; the path it has now.
@@ -47,18 +60,24 @@ impl Folder {
             // What is to go after an error.
             *now = then.clone();
         }
+        let _ = fs::remove_file(self.dir.join(LOCK));
         let failed = |source| Error::Io { action: "write", path: self.dir.clone(), source };
         File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-        Ok(std::mem::take(self.parts.get_mut()).len()).inspect(|_| self.is_made = false)
+        self.is_finished = true;
+        Ok(std::mem::take(self.parts.get_mut()).len())
     }
 }
 
 impl Drop for Folder {
     /// Nothing stays of what was not finished.
     fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
         for (now, _) in self.parts.get_mut() {
             let _ = fs::remove_file(now);
         }
+        let _ = fs::remove_file(self.dir.join(LOCK));
         if self.is_made {
             // Others may have put something there.
             let _ = fs::remove_dir(&self.dir);
@@ -85,7 +104,7 @@ mod tests {
         {
             let folder = Folder::make(&dir).unwrap();
             folder.begin("x.csv").unwrap();
-            assert_eq!(names(), ["x.csv.part"]);
+            assert!(names().contains(&"x.csv.part".to_string()) && names().contains(&LOCK.to_string()));
             assert!(matches!(Folder::make(&dir), Err(Error::NotEmpty { .. })));
         }
         assert!(!dir.exists());

@@ -21,6 +21,7 @@ mod table;
 mod what;
 mod write;
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -72,6 +73,9 @@ pub struct Export {
 /// Writes the files; after an error there are none.
 pub fn export(asked: &Export) -> Result<()> {
     let what = What::read(&asked.what)?;
+    if asked.format == Format::Csv && !asked.as_text.is_empty() {
+        return Err(Error::AsTextOfCsv);
+    }
     let router = asked.from.url()?;
     if program::value(&router, "SHOW herd.snapshot").is_err() {
         // Either nobody is there, which the next statement says, or it is not a router.
@@ -84,7 +88,9 @@ pub fn export(asked: &Export) -> Result<()> {
         What::Table(name) => table::export(asked, &router, &name, &folder)?,
     };
     let files = folder.finish()?;
-    eprintln!("{rows} rows in {files} file{} of {}", if files == 1 { "" } else { "s" }, asked.dir.display());
+    let plural = if files == 1 { "" } else { "s" };
+    // Nobody need listen.
+    let _ = writeln!(std::io::stderr(), "{rows} rows in {files} file{plural} of {}", asked.dir.display());
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! How far an export has come: rows written, on a terminal beside what the nodes' statistics say that there are.
 
+use std::io::Write;
+
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
 /// The bar.
@@ -34,7 +36,8 @@ impl Progress {
     pub fn file(&self, name: &str, rows: u64) {
         self.bar.set_message(name.to_owned());
         if self.bar.is_hidden() {
-            eprintln!("{name}: {} rows", HumanCount(rows));
+            // Nobody need listen.
+            let _ = writeln!(std::io::stderr(), "{name}: {} rows", HumanCount(rows));
         }
     }
 

@@ -12,6 +12,7 @@ use crate::dump::session::Session;
 /// Writes the rows of a query into a file of this name; how many there are.
 pub fn export(asked: &Export, router: &str, query: &str, name: &str, folder: &Folder) -> Result<u64> {
     let mut session = Session::begin(router)?;
+    session.unlimited()?;
     session.ask(&settings(asked))?;
     session.ask("SET herd.snapshot = on; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;")?;
     let columns = columns(asked, &mut session, query)?;
@@ -35,6 +36,10 @@ fn described(session: &mut Session, query: &str) -> Result<Vec<(String, String)>
     let said = session.ask_bytes(&script)?;
     session.ask("\\pset fieldsep '|'\n\\pset recordsep '\\n'")?;
     let said = String::from_utf8_lossy(&said);
+    // In psql's words, by LC_ALL = C.
+    if said.trim_end() == "The command has no result, or the result has no columns." {
+        return Ok(vec![]);
+    }
     let mut texts: Vec<&str> = said.split('\0').collect();
     // Behind the last one.
     let end = texts.pop();

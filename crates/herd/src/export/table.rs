@@ -88,6 +88,10 @@ pub fn export(asked: &Export, router: &str, text: &str, folder: &Folder) -> Resu
         // A table of one node, or one without partitions.
         shards.insert(home.id, BTreeSet::new());
     }
+    // A node that has joined since they were listed, and got some.
+    if shards.keys().any(|id| sessions.iter().all(|(node, _)| node.id != *id)) {
+        return Err(Error::Moved { table });
+    }
     let (mut sources, mut rows) = (Vec::new(), 0);
     for (node, mut session) in sessions {
         let Some(due) = shards.get(&node.id) else { continue };
@@ -125,16 +129,15 @@ fn locked(asked: &Export, router: &str, named: &Named, nodes: &[Node]) -> Result
 /// `None`: others have it, and may wait for us elsewhere.
 fn try_lock(asked: &Export, router: &str, named: &Named, nodes: &[Node]) -> Result<Option<Vec<(Node, Session)>>> {
     let lock = format!("LOCK TABLE {} IN ACCESS SHARE MODE", qualified(&named.schema, &named.name));
-    // PostgreSQL 15 and 16 have no transaction_timeout.
     let begin = format!(
-        "{} SELECT c FROM pg_catalog.pg_settings s, LATERAL pg_catalog.set_config(s.name, '0', false) c WHERE s.name = 'transaction_timeout';
-         SET lc_monetary = {}; SET lock_timeout = '{LOCK_TRY}'; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;",
+        "{} SET lc_monetary = {}; SET lock_timeout = '{LOCK_TRY}'; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;",
         settings(asked),
         quote_literal(&named.lc_monetary)
     );
     let mut sessions = Vec::new();
     for node in nodes {
         let mut session = Session::begin(&node.conninfo(router, &asked.nodes))?;
+        session.unlimited()?;
         session.ask(&begin)?;
         match &*session.attempt(&lock)? {
             DONE => {}
