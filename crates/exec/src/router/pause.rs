@@ -2,7 +2,7 @@
 //!
 //! A change needs its locks everywhere at once. A transaction that has the table on one node and wants it on another would
 //! wait for the change there, and the change for it here: with many writers there is always one. So transactions that
-//! have not touched the table yet wait in front of it, at the routers, those that have go on, and soon nobody is in the way.
+//! have touched none of its tables yet wait in front of them, at the routers, those that have go on, and soon nobody is in the way.
 //! Afterwards whoever waited is planned by the new catalog. Nothing rests on this but that changes come through: locks and
 //! names of partitions (`router/looks.rs`) keep answers right where a statement slips by. A pause ends by itself, too. It does not know
 //! what changes, nor how locks are taken.
