@@ -139,6 +139,30 @@ def test_is_cancelled_whatever_became_of_it(columns, stopped, became):
     columns.server.run("drop table if exists j_was, j_old", "drop role if exists j_member")
 
 
+@pytest.mark.parametrize("passes", [True, False])
+def test_what_cannot_be_taken_away_is_tried_again(columns, stopped, passes):
+    """And not for ever."""
+    _table(columns, "j_stuck")
+    job = _stands(columns, "j_stuck")
+    with columns.herd.node_servers[1].connect(autocommit=True) as node, columns.server.connect() as connection:
+        node.execute("create function j_no() returns trigger language plpgsql as $$ begin raise 'it stays'; end $$")
+        node.execute("create trigger j_no before delete on herd.column_copy for each row execute function j_no()")
+        connection.execute("select herd.cancel_job(%s)", (job,))
+        said = _until(lambda: _job(columns, f"id = {job} and step = 'undo'"))
+        assert said["ended_at"] is None and "it stays" in said["error"]
+        if passes:
+            node.execute("drop function j_no cascade")
+        else:
+            with columns.herd.node_servers[0].connect() as home:
+                home.execute("update herd.job set arguments = arguments || '{\"undone\": 29}' where id = %s", (job,))
+        with pytest.raises(psycopg.errors.QueryCanceled, match="by herd.cancel_job" if passes else "can't be taken away: it stays"):
+            connection.execute("select herd.wait_job(%s)", (job,))
+        node.execute("drop function if exists j_no cascade")
+        assert _job(columns, f"id = {job}")["state"] == "cancelled"
+        assert _listed(columns, "j_stuck") == ([0, 0] if passes else [1, 1])
+    columns.server.run("drop table j_stuck")
+
+
 def test_goes_on_with_its_own_table(columns, stopped):
     """Names were swapped before another router took it."""
     columns.server.run("drop table if exists j_swap, j_old, j_other")

@@ -10,6 +10,7 @@ use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::router::unfinished::wait_for_changes;
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
@@ -67,7 +68,11 @@ impl<C: Client> Work<'_, C> {
         self.may_change_kinds().await?;
         let copy = match self.client.job() {
             // In the course of a job it is undone what that has done, whatever the table is called by now.
-            Some(job) => self.noted_column_copy(job).await?,
+            Some(job) => {
+                // It may be listed on some nodes, and be about to be on others.
+                wait_for_changes(self.herd, &self.epoch.snapshot).await;
+                self.noted_column_copy(job).await?
+            }
             None => {
                 let table = self.copied_table(call, search_path)?;
                 let copy = table.column_copy.as_ref().map(|copy| copy.id);
