@@ -102,6 +102,84 @@ def test_is_seen_and_cancelled(columns, stopped, which):
     columns.server.run("drop table j_seen")
 
 
+def _stands(columns, table: str, user: str = "postgres") -> int:
+    """A job that has listed a copy, and waits for stores."""
+    with columns.server.connect(user=user) as connection:
+        job = connection.execute(f"select herd.add_column_copy('{table}', background => true)").fetchone()[0]
+    _until(lambda: _job(columns, f"parent = {job} and step = 'copy'"))
+    assert _listed(columns, table) == [1, 1]
+    return job
+
+
+@pytest.mark.parametrize("became", ["renamed", "swapped", "not allowed", "gone"])
+def test_is_cancelled_whatever_became_of_it(columns, stopped, became):
+    """The table is called otherwise by now, or the caller may nothing any more: what the job has listed is taken away, and nothing else."""
+    with columns.herd.node_servers[0].connect() as home:
+        owner, = home.execute("select nspowner::regrole::text from pg_namespace where nspname = 'herd'").fetchone()
+    columns.server.run("drop table if exists j_was, j_old, j_other", "drop role if exists j_member", "create role j_member login", f"grant {owner} to j_member")
+    _table(columns, "j_was")
+    job = _stands(columns, "j_was", "j_member" if became in ("not allowed", "gone") else "postgres")
+    renamed = became in ("renamed", "swapped")
+    if became == "swapped":
+        _table(columns, "j_other")
+        columns.server.run("select herd.add_column_copy('j_other')")
+    columns.server.run(*{
+        "renamed": ["alter table j_was rename to j_old"], "swapped": ["alter table j_was rename to j_old", "alter table j_other rename to j_was"],
+        "not allowed": [f"revoke {owner} from j_member"], "gone": [f"revoke {owner} from j_member", "drop role j_member"],
+    }[became])
+    with columns.server.connect() as connection:
+        assert connection.execute("select herd.cancel_job(%s)", (job,)).fetchone() == (True,)
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("select herd.wait_job(%s)", (job,))
+        states = connection.execute("select distinct state from herd.jobs where %s in (id, parent)", (job,)).fetchall()
+    assert states == [("cancelled",)]
+    assert _listed(columns, "j_old" if renamed else "j_was") == [0, 0]
+    if became == "swapped":
+        assert _listed(columns, "j_was") == [1, 1]
+    columns.server.run("drop table if exists j_was, j_old", "drop role if exists j_member")
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_what_cannot_be_taken_away_is_tried_again(columns, stopped, passes):
+    """And not for ever."""
+    _table(columns, "j_stuck")
+    job = _stands(columns, "j_stuck")
+    with columns.herd.node_servers[1].connect(autocommit=True) as node, columns.server.connect() as connection:
+        node.execute("create function j_no() returns trigger language plpgsql as $$ begin raise 'it stays'; end $$")
+        node.execute("create trigger j_no before delete on herd.column_copy for each row execute function j_no()")
+        connection.execute("select herd.cancel_job(%s)", (job,))
+        said = _until(lambda: _job(columns, f"id = {job} and step = 'undo'"))
+        assert said["ended_at"] is None and "it stays" in said["error"]
+        if passes:
+            node.execute("drop function j_no cascade")
+        else:
+            with columns.herd.node_servers[0].connect() as home:
+                home.execute("update herd.job set arguments = arguments || '{\"undone\": 29}' where id = %s", (job,))
+        with pytest.raises(psycopg.errors.QueryCanceled, match="by herd.cancel_job" if passes else "can't be taken away: it stays"):
+            connection.execute("select herd.wait_job(%s)", (job,))
+        node.execute("drop function if exists j_no cascade")
+        assert _job(columns, f"id = {job}")["state"] == "cancelled"
+        assert _listed(columns, "j_stuck") == ([0, 0] if passes else [1, 1])
+    columns.server.run("drop table j_stuck")
+
+
+def test_goes_on_with_its_own_table(columns, stopped):
+    """Names were swapped before another router took it."""
+    columns.server.run("drop table if exists j_swap, j_old, j_other")
+    _table(columns, "j_swap")
+    _table(columns, "j_other")
+    job = _stands(columns, "j_swap")
+    before = columns.id("j_swap")
+    columns.server.run("alter table j_swap rename to j_old", "alter table j_other rename to j_swap")
+    os.kill(columns.herd.status()["router"]["pid"], signal.SIGKILL)
+    columns.herd.up()
+    stopped()
+    with columns.server.connect() as connection:
+        assert connection.execute("select herd.wait_job(%s)", (job,)).fetchone() == (before,)
+    assert columns.states("j_old") == ["ready", "ready"] and _listed(columns, "j_swap") == [0, 0]
+    columns.server.run("drop table j_swap, j_old")
+
+
 @pytest.fixture
 def second(columns):
     """Makes another router of the same herd."""

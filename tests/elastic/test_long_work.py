@@ -180,6 +180,54 @@ def test_partitions_are_measured_together(elastic, slow):
     elastic.a.run("drop table l_parts")
 
 
+def test_bytes_are_those_of_all_nodes(elastic, slow):
+    _table(elastic, "undistribute", "l_sizes", rows=60000)
+    sizes = [elastic.on_node(node, "select sum(pg_table_size(relid)) from pg_partition_tree('l_sizes')")[0][0] for node in (1, 2, 3)]
+    before = _last(elastic)
+    working = slow("kind.copied")
+    working.begin("select undistribute_table('l_sizes')")
+    assert _until(lambda: _job(elastic, f"id > {before} and rows_done = 60000"))["bytes_total"] == sum(sizes)
+    assert working.end() is None
+    elastic.a.run("drop table l_sizes")
+
+
+@pytest.mark.parametrize("kind", ["distribute", "cluster"])
+def test_who_keeps_its_row_is_waited_for(elastic, slow, kind):
+    """Work that is done is not thrown away because somebody looks at the job for long."""
+    _table(elastic, kind, "l_kept")
+    before = _last(elastic)
+    working = slow("cluster.shards" if kind == "cluster" else "kind.copied")
+    working.begin(f"select {_call(kind, 'l_kept')}")
+    job = _until(lambda: _job(elastic, f"id > {before} and rows_done > 0"))["id"]
+    with elastic.nodes[0].server.connect() as home:
+        with home.transaction():
+            home.execute("select from herd.job where id = %s for update", (job,))
+            working.flag.unlink()
+            time.sleep(4)
+        assert working.end() is None
+    assert _job(elastic, f"id = {job}")["state"] == "done"
+    _is(elastic, "l_kept", AFTER[kind])
+    elastic.is_tidy()
+
+
+@pytest.mark.parametrize("when", ["in its course", "at its end"])
+@pytest.mark.parametrize("kind", ["distribute", "cluster"])
+def test_goes_on_without_its_row(elastic, slow, kind, when):
+    """The connection that tells of it is lost: whoever waits for the work has it done nevertheless."""
+    _table(elastic, kind, "l_lost")
+    before = _last(elastic)
+    working = slow("cluster.shards" if kind == "cluster" else "kind.copied")
+    working.begin(f"select {_call(kind, 'l_lost')}")
+    job = _until(lambda: _job(elastic, f"id > {before} and rows_done > 0"))["id"]
+    assert elastic.on_node(1, f"select pg_terminate_backend(owner_pid) from herd.job where id = {job}") == [(True,)]
+    if when == "in its course":
+        _until(lambda: _job(elastic, f"id = {job} and state = 'failed'"))
+    assert working.end() is None
+    _is(elastic, "l_lost", AFTER[kind])
+    assert kind != "cluster" or _in_order(elastic, "l_lost")
+    elastic.is_tidy()
+
+
 @pytest.mark.parametrize("end, state", [("commit", "done"), ("rollback", "failed"), ("rollback to before", "failed")])
 def test_a_block_ends_its_job(elastic, slow, end, state):
     """It is seen while it works; what becomes of it, the transaction says."""
@@ -396,6 +444,8 @@ def test_what_is_asked_wrongly_is_said_at_once(elastic):
             "create_distributed_table('l_wrong', 'id', 'wheel', background => true)": "22023", "create_distributed_table('l_wrong', 'id', background => 1)": "22023",
             "create_reference_table('l_none', background => true)": "42P01", "herd.cluster('l_wrong', 'l_wrong_v', background => true)": "42809",
             "citus_add_node('localhost', 1, background => true)": "42883",
+            # Not another one that is called so.
+            "create_distributed_table('l_wrong', 'id', colocate_with => 'l_nowhere.l_wrong', background => true)": "42P01",
         }.items():
             with pytest.raises(psycopg.Error) as error:
                 connection.execute(f"select {call}")
@@ -411,6 +461,19 @@ def test_what_is_asked_wrongly_is_said_at_once(elastic):
         with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="already distributed"):
             connection.execute("select herd.wait_job(%s)", (job,))
         assert connection.execute("select state, tries from herd.jobs where id = %s", (job,)).fetchone() == ("failed", 1)
+
+
+def test_a_table_that_is_new_can_be_asked_for(elastic):
+    """Made beside the routers, which have not heard of it, as without a job."""
+    elastic.a.run("drop table if exists l_new, l_new_too")
+    with elastic.a.connect() as connection, elastic.nodes[0].server.connect() as home:
+        connection.execute("select 1")
+        for table, more in (("l_new", ", colocate_with => 'none'"), ("l_new_too", ", colocate_with => 'l_new'")):
+            home.execute(f"create table {table} (id int primary key)")
+            home.commit()
+            job = connection.execute(f"select create_distributed_table('{table}', 'id'{more}, background => true)").fetchone()
+            assert connection.execute("select herd.wait_job(%s)", job).fetchone() == ("done",)
+    elastic.a.run("drop table l_new, l_new_too")
 
 
 def test_words_mean_what_they_mean_to_who_asks(elastic):

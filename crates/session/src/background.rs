@@ -102,7 +102,7 @@ async fn work_on(router: Arc<Router>, mut task: Task) {
         Ok((mut client, Some(caller))) => {
             let ended = tokio::select! {
                 biased;
-                said = client.call(&caller, &call) => Ok(said),
+                said = client.call(Some(&caller), &call) => Ok(said),
                 why = task.watch() => Err(why),
             };
             match ended {
@@ -133,31 +133,21 @@ async fn work_on(router: Arc<Router>, mut task: Task) {
     end(task, outcome).await;
 }
 
-/// A call was cancelled: what it may have left is taken away, now or another time.
+/// A call was cancelled: what it may have left is taken away, now or another time. In the router's own name, whatever has become of the
+/// caller: it is nothing but what the job has noted.
 async fn undone(router: &Arc<Router>, task: &mut Task) -> Outcome {
     let Some(undo) = task.undo.clone() else { return Outcome::Cancelled };
-    let undone = async {
-        let mut client = Client::begin(router, &task.settings, task.id).await?;
-        let caller = task.caller().await?;
-        Ok::<_, ExecError>(match caller {
-            Some(caller) => client.call(&caller, &undo).await,
-            None => Outcome::Cancelled,
-        })
+    let undone = match Client::begin(router, &task.settings, task.id).await {
+        Ok(mut client) => client.call(None, &undo).await,
+        Err(error) => Outcome::Failed(error.to_fields()),
     };
-    match undone.await {
-        Ok(Outcome::Failed(fields)) if fields.code() != sqlstate::UNDEFINED_TABLE => {
-            tracing::warn!(
-                job = task.id,
-                error = fields.message(),
-                "a job that was cancelled will be cleaned up behind later"
-            );
-            Outcome::Later
+    match undone {
+        Outcome::Failed(fields) => {
+            let error = fields.message();
+            tracing::warn!(job = task.id, error, "what a job that was cancelled has left is not taken away yet");
+            Outcome::Leaves(fields)
         }
-        Ok(_) => Outcome::Cancelled,
-        Err(error) => {
-            tracing::warn!(job = task.id, %error, "a job that was cancelled will be cleaned up behind later");
-            Outcome::Later
-        }
+        _ => Outcome::Cancelled,
     }
 }
 
@@ -235,11 +225,11 @@ impl Client {
         }
     }
 
-    /// Makes the call in somebody's name.
-    async fn call(&mut self, caller: &str, call: &str) -> Outcome {
-        let role = format!("SET ROLE {}", quote_ident(caller));
+    /// Makes the call in somebody's name; `None`: in the router's.
+    async fn call(&mut self, caller: Option<&str>, call: &str) -> Outcome {
+        let role = caller.map(|caller| format!("SET ROLE {}", quote_ident(caller)));
         let mut said = Ok(Said::default());
-        for (statement, is_call) in [(&*role, false), (call, true)] {
+        for (statement, is_call) in role.iter().map(|role| (&**role, false)).chain([(call, true)]) {
             let mut out = BytesMut::new();
             put::query(&mut out, statement);
             self.calls = is_call;

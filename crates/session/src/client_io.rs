@@ -5,6 +5,7 @@ mod spoken;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 use wire::{ErrorFields, sqlstate};
 
@@ -539,7 +540,13 @@ impl Client for ClientIo {
         let handle = self.handle.clone();
         async move {
             loop {
-                handle.cancel().await;
+                // Whoever polls this ends with the work, and a cancel that has begun goes on to its end. It begins here: the next
+                // statement is not meant.
+                let handle = handle.clone();
+                let mut cancel = Box::pin(async move { handle.cancel().await });
+                if std::future::poll_fn(|cx| Poll::Ready(cancel.as_mut().poll(cx))).await.is_pending() {
+                    tokio::spawn(cancel);
+                }
                 tokio::time::sleep(CANCEL_EVERY).await;
             }
         }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use ::plan::admin::{AdminCall, AdminFunction, Arg, split_name};
-use catalog::{qualified, quote_literal};
+use catalog::{Snapshot, qualified, quote_literal};
 use pool::Conn;
 use wire::{ErrorFields, sqlstate};
 
@@ -28,6 +28,8 @@ const LATER: &str = "500 ms";
 const UNDO_MAX: Duration = Duration::from_secs(4);
 /// After so many tries it is not tried again.
 const TRIES_MAX: u32 = 100;
+/// The same of taking away what a job that was cancelled has left: about half an hour.
+const UNDO_TRIES_MAX: u32 = 30;
 /// The longest time between two tries.
 const PAUSE_MAX: u32 = 60;
 /// The same where another job, or a change, has the tables.
@@ -62,18 +64,27 @@ impl<C: Client> Work<'_, C> {
                 if call.function == AdminFunction::DrainNode { call.node()? } else { String::new() }
             }
             _ => {
-                self.may_be_asked_of(&call, search_path)?;
-                // Whoever makes the call may look elsewhere first.
-                let snapshot = &self.epoch.snapshot;
-                let find = |name: &str| {
+                let (table, other) = (call.table()?, call.other_table()?);
+                let find = |snapshot: &Snapshot, name: &str| {
                     let (schema, name) = split_name(name)?;
                     let found = snapshot.resolve(schema.as_deref(), &name, search_path);
-                    Ok::<_, ExecError>(found.map_or(name, |r| qualified(&r.schema, &r.name)))
+                    found.map(|r| qualified(&r.schema, &r.name)).ok_or_else(|| {
+                        ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+                    })
                 };
-                let table = find(&call.table()?)?;
+                let mut snapshot = self.epoch.snapshot.clone();
+                // As without a job: of what others have made without this router it has not heard.
+                let names = || std::iter::once(&table).chain(&other);
+                if call.function.changes_kind() && names().any(|name| find(&snapshot, name).is_err()) {
+                    self.need_transaction();
+                    snapshot = self.snapshot_now().await?;
+                }
+                self.may_be_asked_of(&call, &snapshot, search_path)?;
+                // Whoever makes the call may look elsewhere first.
+                let table = find(&snapshot, &table)?;
                 call.set_table(Arg::Text(table.clone()));
-                if let Some(other) = call.other_table()? {
-                    call.set_other_table(find(&other)?);
+                if let Some(other) = other {
+                    call.set_other_table(find(&snapshot, &other)?);
                 }
                 table
             }
@@ -99,7 +110,7 @@ impl<C: Client> Work<'_, C> {
             return Err(ExecError::sql(sqlstate::INSUFFICIENT_PRIVILEGE, message)
                 .hint("GRANT the caller's role to the router's, or call it without background => true."));
         }
-        // Nothing but this is committed before it has ended.
+        // Nothing but this is committed before it has ended. In its course that is of the number it has noted, not of the name.
         let undo = (call.function == AdminFunction::AddColumnCopy)
             .then(|| AdminCall::step(AdminFunction::DropColumnCopy, "drop_column_copy", [Arg::Text(about.clone())]));
         let enter = format!(
@@ -178,6 +189,8 @@ pub enum Outcome {
     Failed(ErrorFields),
     /// Somebody has cancelled it.
     Cancelled,
+    /// The same, and what it has left can't be taken away, for this.
+    Leaves(ErrorFields),
     /// It is another router's by now.
     Lost,
     /// Something has to end before it can be begun with.
@@ -279,6 +292,18 @@ impl Task {
                 let code = sqlstate::QUERY_CANCELED;
                 format!(
                     "state = 'cancelled', error = 'it was cancelled by herd.cancel_job()', sqlstate = '{code}', ended_at = clock_timestamp()"
+                )
+            }
+            Outcome::Leaves(fields) => {
+                let why = quote_literal(&format!("what it left can't be taken away: {}", fields.message()));
+                let code = sqlstate::QUERY_CANCELED;
+                // How often that was tried is no matter of how often the call was made.
+                const UNDONE: &str = "coalesce((arguments ->> 'undone')::int4, 0)";
+                format!(
+                    "cancel = true, arguments = arguments || jsonb_build_object('undone', {UNDONE} + 1), step = 'undo', error = {why}, sqlstate = '{code}', \
+                     not_before = clock_timestamp() + least(0.5 * 2 ^ {UNDONE}, {PAUSE_MAX}) * interval '1 s', \
+                     state = CASE WHEN {UNDONE} + 1 < {UNDO_TRIES_MAX} THEN state ELSE 'cancelled' END, \
+                     ended_at = CASE WHEN {UNDONE} + 1 < {UNDO_TRIES_MAX} THEN NULL ELSE clock_timestamp() END"
                 )
             }
             Outcome::Failed(fields) => {

@@ -10,6 +10,7 @@ use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
+use crate::router::unfinished::wait_for_changes;
 use crate::work::Work;
 
 impl<C: Client> Work<'_, C> {
@@ -65,16 +66,24 @@ impl<C: Client> Work<'_, C> {
     pub(super) async fn drop_column_copy(&mut self, call: &AdminCall, search_path: &[String]) -> Result<()> {
         self.need_transaction();
         self.may_change_kinds().await?;
-        // In the course of a job it is undone what that has done.
-        if self.client.job().is_some() && self.column_copy_of_job(call, search_path).await?.is_none() {
-            return Ok(());
-        }
-        let table = self.copied_table(call, search_path)?;
-        let Some(copy) = &table.column_copy else {
-            let message = format!("table \"{}\" has no column copy", table.name);
-            return Err(ExecError::sql(sqlstate::UNDEFINED_OBJECT, message));
+        let copy = match self.client.job() {
+            // In the course of a job it is undone what that has done, whatever the table is called by now.
+            Some(job) => {
+                // It may be listed on some nodes, and be about to be on others.
+                wait_for_changes(self.herd, &self.epoch.snapshot).await;
+                self.noted_column_copy(job).await?
+            }
+            None => {
+                let table = self.copied_table(call, search_path)?;
+                let copy = table.column_copy.as_ref().map(|copy| copy.id);
+                Some(copy.ok_or_else(|| {
+                    let message = format!("table \"{}\" has no column copy", table.name);
+                    ExecError::sql(sqlstate::UNDEFINED_OBJECT, message)
+                })?)
+            }
         };
-        let delete = format!("DELETE FROM herd.column_copy WHERE id OPERATOR(pg_catalog.=) {}", copy.id);
+        let Some(copy) = copy else { return Ok(()) };
+        let delete = format!("DELETE FROM herd.column_copy WHERE id OPERATOR(pg_catalog.=) {copy}");
         let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         self.raises_epoch();
         for node in nodes {

@@ -12,6 +12,7 @@ use plan::admin::{AdminCall, AdminFunction};
 
 use crate::admin::AdminDone;
 use crate::client::{Answer, Client};
+use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::route::Forwarded;
 use crate::router::fitness::{self, Remark};
@@ -333,8 +334,10 @@ impl<C: Client> Work<'_, C> {
         let nodes: BTreeSet<NodeId> = parts.chain(sources).collect();
         let mut before = Vec::new();
         let mut timeouts = Vec::new();
+        // Of all nodes, or of none.
+        let measured = self.counters.clone().filter(|c| !c.has_total());
         for node in nodes {
-            before.push((node, self.begin_on(node, plan).await?));
+            before.push((node, self.begin_on(node, plan, measured.as_deref()).await?));
             if let Some(timeout) = lock_timeout {
                 let timeout = timeout.as_millis().to_string();
                 timeouts.push((node, self.set_on(node, "lock_timeout", &timeout).await?));
@@ -367,10 +370,11 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    /// Sets the search path for the plan, and returns what it was. In the same round trip it is asked how much there is to read.
-    async fn begin_on(&mut self, node: NodeId, plan: &DistributionPlan) -> Result<String> {
+    /// Sets the search path for the plan, and returns what it was. In the same round trip it is asked how much there is to read, if that
+    /// is to be counted.
+    async fn begin_on(&mut self, node: NodeId, plan: &DistributionPlan, measured: Option<&Counters>) -> Result<String> {
         const PATH: &str = "pg_catalog, pg_temp";
-        let Some(counters) = self.counters.clone().filter(|c| !c.has_total()) else {
+        let Some(counters) = measured else {
             return self.set_on(node, "search_path", PATH).await;
         };
         let read = plan.copies.iter().filter(|copy| copy.sources.iter().any(|(source, _)| *source == node));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use catalog::{NodeId, Relation, qualified, quote_literal};
+use catalog::{NodeId, Relation, Snapshot, qualified, quote_literal};
 use plan::admin::AdminCall;
 use wire::sqlstate;
 
@@ -48,13 +48,27 @@ enum Said {
 }
 
 impl<C: Client> Work<'_, C> {
-    /// The number of the copy that is the job's in whose course the call is made; none: none is listed yet.
-    pub async fn column_copy_of_job(&mut self, call: &AdminCall, search_path: &[String]) -> Result<Option<i64>> {
+    /// The number of the copy that is the job's in whose course the call is made; none: none was listed yet. Tables may be called
+    /// otherwise by now, and another one what the call says.
+    pub async fn column_copy_of_job(&mut self, call: &AdminCall) -> Result<Option<i64>> {
         let Some(job) = self.client.job() else { return Ok(None) };
+        let Some(copy) = self.noted_column_copy(job).await? else { return Ok(None) };
+        if copied_by(&self.epoch.snapshot, copy).is_some() {
+            return Ok(Some(copy));
+        }
+        // What was waited for was listed; a router may have died before that.
+        let waited = format!("SELECT FROM herd.job WHERE parent = {job} AND kind = '{KIND}' LIMIT 1");
+        match self.herd.own.rows(&self.herd.config.home, &waited).await?.is_empty() {
+            true => Ok(None),
+            false => Err(dropped(&call.table()?)),
+        }
+    }
+
+    /// The same as it is noted, whether it is listed or not.
+    pub(super) async fn noted_column_copy(&self, job: i64) -> Result<Option<i64>> {
         let ask = format!("SELECT arguments ->> 'copy' FROM herd.job WHERE id = {job}");
-        let noted = self.herd.own.rows(&self.herd.config.home, &ask).await?.into_iter().flatten().flatten().next();
-        let listed = self.copied_table(call, search_path)?.column_copy.as_ref().map(|copy| copy.id);
-        Ok(listed.filter(|id| noted.is_some_and(|noted| noted == id.to_string())))
+        let rows = self.herd.own.rows(&self.herd.config.home, &ask).await?;
+        Ok(rows.first().and_then(|row| row.first()?.as_deref()?.parse().ok()))
     }
 
     /// Before it is listed: whoever goes on with the job knows it by that.
@@ -79,8 +93,8 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Waits until all stores have a copy that is listed.
-    pub async fn fill_column_copy(&mut self, call: &AdminCall, search_path: &[String], copy: i64) -> Result<()> {
-        let table = self.copied_table(call, search_path)?;
+    pub async fn fill_column_copy(&mut self, call: &AdminCall, copy: i64) -> Result<()> {
+        let table = copied_by(&self.epoch.snapshot, copy).ok_or_else(|| dropped(&call.table().unwrap_or_default()))?;
         self.has_stores(&table)?;
         let about = format!("table {}", qualified(&table.schema, &table.name));
         let (entry, counters) = (Entry::clean(KIND, about), Counters::start());
@@ -112,6 +126,16 @@ fn nodes_of(table: &Relation) -> Vec<NodeId> {
     nodes
 }
 
+/// The table that a copy is of, whatever it is called.
+fn copied_by(snapshot: &Snapshot, copy: i64) -> Option<Arc<Relation>> {
+    snapshot.relations.values().find(|r| r.column_copy.as_ref().is_some_and(|c| c.id == copy)).cloned()
+}
+
+/// `table`: as it is, or was, called.
+fn dropped(table: &str) -> ExecError {
+    ExecError::sql(sqlstate::UNDEFINED_OBJECT, format!("the column copy of {table} was dropped"))
+}
+
 async fn filled(herd: &Arc<Herd>, table: &Relation, copy: i64, counters: &Counters) -> Result<()> {
     let mut sizes = BTreeMap::new();
     for node in nodes_of(table) {
@@ -123,13 +147,9 @@ async fn filled(herd: &Arc<Herd>, table: &Relation, copy: i64, counters: &Counte
     loop {
         // Shards may move, and the copy may be dropped.
         let snapshot = herd.epoch.load().snapshot.clone();
-        let now = snapshot.relations.values().find(|r| r.column_copy.as_ref().is_some_and(|c| c.id == copy));
-        let Some(now) = now else {
-            let message = format!("the column copy of \"{}\" was dropped", table.name);
-            return Err(ExecError::sql(sqlstate::UNDEFINED_OBJECT, message));
-        };
+        let now = copied_by(&snapshot, copy).ok_or_else(|| dropped(&qualified(&table.schema, &table.name)))?;
         let (mut rows_done, mut bytes_done, mut ready, mut silent) = (0, 0, true, None);
-        for node in nodes_of(now) {
+        for node in nodes_of(&now) {
             let said = match herd.store(&snapshot, node) {
                 Some(store) => ask(store, copy).await,
                 None => Said::Nothing,

@@ -18,12 +18,15 @@ use crate::router::herd::Herd;
 
 /// How often progress is told, and it is looked whether anybody wants the end of it.
 pub const NOTE_EVERY: Duration = Duration::from_millis(500);
+/// How often it is tried to note that work is done that was committed before, a second each.
+const DONE_TRIES_MAX: usize = 20;
 /// The step of a job whose transaction is about to be committed; in its client's block that may be long.
 const COMMIT: &str = "commit";
 /// How long jobs that have ended are shown.
 const SHOWN: &str = "30 days";
 
 /// What a job is.
+#[derive(Clone)]
 pub struct Entry {
     pub kind: &'static str,
     pub about: String,
@@ -102,11 +105,7 @@ impl Job {
         let c = &self.counters;
         let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let lag = c.lag_bytes.load(Ordering::Relaxed);
-        let done: Vec<String> = c.done.lock().iter().map(|name| quote_literal(name)).collect();
-        let done = match done.is_empty() {
-            true => String::new(),
-            false => format!("arguments = arguments || jsonb_build_object('done', ARRAY[{}]), ", done.join(", ")),
-        };
+        let done = self.set_done();
         let note = format!(
             "UPDATE herd.job SET step = '{}', bytes_done = {}, bytes_total = {}, rows_done = {}, changes = {}, lag_bytes = nullif({lag}, -1), {done}\
                     updated_at = clock_timestamp() \
@@ -119,10 +118,24 @@ impl Job {
             self.id
         );
         self.desk.finish_given_up().await?;
-        match self.desk.simple(&note).await?.first().and_then(|row| row.first()?.as_deref()) {
+        let rows = match self.desk.simple(&note).await {
+            // Somebody has ended this statement, not the job.
+            Err(e) if e.sqlstate() == sqlstate::QUERY_CANCELED => return Ok(()),
+            rows => rows?,
+        };
+        match rows.first().and_then(|row| row.first()?.as_deref()) {
             Some("f") => Ok(()),
             Some(_) => Err(ExecError::sql(sqlstate::QUERY_CANCELED, "it was cancelled by herd.cancel_job()")),
             None => Err(ExecError::internal("another router has taken the job for one without a router")),
+        }
+    }
+
+    /// Sets the names of what is done, if there are any.
+    fn set_done(&self) -> String {
+        let done: Vec<String> = self.counters.done.lock().iter().map(|name| quote_literal(name)).collect();
+        match done.is_empty() {
+            true => String::new(),
+            false => format!("arguments = arguments || jsonb_build_object('done', ARRAY[{}]), ", done.join(", ")),
         }
     }
 
@@ -131,10 +144,19 @@ impl Job {
         format!("SELECT herd.job_done({}, {})", self.id, self.desk.pid())
     }
 
-    /// The same, of what has been done: nothing but the end of the transaction that says so is left.
+    /// Where that is not true: whether somebody has cancelled it.
+    pub fn cancelled_sql(&self) -> String {
+        format!("SELECT j.cancel FROM herd.job j WHERE j.id OPERATOR(pg_catalog.=) {}", self.id)
+    }
+
+    /// Tells that all has been done: nothing but the end of the transaction that says so is left.
     pub async fn note_commit(&mut self) -> Result<()> {
         *self.counters.step.lock() = COMMIT;
-        self.note().await
+        match self.note().await {
+            // Somebody looks at it for long: the transaction waits for him, as it would for anybody.
+            Err(e) if e.code() == sqlstate::LOCK_NOT_AVAILABLE => Ok(()),
+            noted => noted,
+        }
     }
 
     /// It is done, piece by piece, and was committed so.
@@ -142,6 +164,8 @@ impl Job {
         match self.note().await {
             // Too late for it.
             Err(e) if e.code() == sqlstate::QUERY_CANCELED => {}
+            // Somebody looks at it for long.
+            Err(e) if e.code() == sqlstate::LOCK_NOT_AVAILABLE => {}
             noted => noted?,
         }
         let done = format!(
@@ -149,7 +173,20 @@ impl Job {
              WHERE id = {} AND state = 'running' AND owner_pid = pg_backend_pid()",
             self.id
         );
-        self.desk.simple(&done).await?;
+        for _ in 0..DONE_TRIES_MAX {
+            match self.desk.simple(&done).await {
+                Err(e) if e.sqlstate() == sqlstate::LOCK_NOT_AVAILABLE => {}
+                done => return done.map(drop).map_err(ExecError::from),
+            }
+        }
+        Err(ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "somebody keeps the job's row locked"))
+    }
+
+    /// It was over before it was entered.
+    pub async fn forget(mut self) -> Result<()> {
+        self.desk
+            .simple(&format!("DELETE FROM herd.job WHERE id = {} AND owner_pid = pg_backend_pid()", self.id))
+            .await?;
         Ok(())
     }
 
@@ -157,7 +194,8 @@ impl Job {
     pub async fn fail(mut self, herd: &Herd, snapshot: &Snapshot, why: &ExecError) {
         let fields = why.to_fields();
         let note = format!(
-            "SET lock_timeout = '1s'; UPDATE herd.job SET error = {}, sqlstate = {}, cancel = cancel OR {} WHERE id = {} AND state = 'running'",
+            "SET lock_timeout = '1s'; UPDATE herd.job SET {}error = {}, sqlstate = {}, cancel = cancel OR {} WHERE id = {} AND state = 'running'",
+            self.set_done(),
             quote_literal(fields.message()),
             quote_literal(fields.code()),
             fields.code() == sqlstate::QUERY_CANCELED,

@@ -33,7 +33,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::plan::admin::{AdminCall, AdminFunction, split_name};
-use catalog::{Colocation, NodeId, Relation, quote_literal};
+use catalog::{Colocation, NodeId, Relation, Snapshot, quote_literal};
 use wire::sqlstate;
 
 use self::facts::table;
@@ -45,6 +45,13 @@ use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::unfinished::wait_for_changes;
 use crate::work::Work;
+
+/// The table that a call is about.
+fn called(snapshot: &Snapshot, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
+    let (schema, name) = split_name(&call.table()?)?;
+    let found = snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
+    found.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
+}
 
 /// A shard as a call names it.
 struct Named {
@@ -132,7 +139,9 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Whether there is what a call in the background is about.
-    pub fn may_be_asked_of(&self, call: &AdminCall, search_path: &[String]) -> Result<()> {
+    ///
+    /// `now`: the catalog in which tables that are to be of another kind are looked for.
+    pub fn may_be_asked_of(&self, call: &AdminCall, now: &Snapshot, search_path: &[String]) -> Result<()> {
         match call.function {
             AdminFunction::MoveShard => {
                 let (number, node) = call.shard_and_node()?;
@@ -158,7 +167,7 @@ impl<C: Client> Work<'_, C> {
                 self.distributed(call, search_path)?;
             }
             function if function.changes_kind() => {
-                let relation = self.called(call, search_path)?;
+                let relation = called(now, call, search_path)?;
                 if function == AdminFunction::CreateDistributedTable {
                     call.distribute_request(&relation.schema, &relation.name, |column| {
                         relation.column(column).is_some()
@@ -174,19 +183,12 @@ impl<C: Client> Work<'_, C> {
 
     /// The table that a call is about, with its colocation group.
     fn distributed(&self, call: &AdminCall, search_path: &[String]) -> Result<(Arc<Relation>, Arc<Colocation>)> {
-        let relation = self.called(call, search_path)?;
+        let relation = called(&self.epoch.snapshot, call, search_path)?;
         let d = relation.distribution().ok_or_else(|| {
             ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, format!("table \"{}\" is not distributed", relation.name))
                 .hint("herd.shards shows what has shards.")
         })?;
         Ok((relation.clone(), d.group.clone()))
-    }
-
-    /// The table that a call is about.
-    fn called(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
-        let (schema, name) = split_name(&call.table()?)?;
-        let found = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
-        found.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
     }
 
     /// The shard that a call is about.

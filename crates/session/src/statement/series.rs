@@ -116,7 +116,7 @@ impl Session {
     /// In the course of a job: answers with the copy's number once all stores have it.
     pub(super) async fn column_copy(&mut self, call: AdminCall, described: bool, format: i16) -> Result<Forwarded> {
         let path = self.search_path.clone();
-        let number = match self.work().column_copy_of_job(&call, &path).await? {
+        let number = match self.work().column_copy_of_job(&call).await? {
             Some(number) => number,
             None => {
                 let added = async {
@@ -130,7 +130,7 @@ impl Session {
                 added?
             }
         };
-        self.work().fill_column_copy(&call, &path, number).await?;
+        self.work().fill_column_copy(&call, number).await?;
         Ok(self.work().answer_bigint(&call, described, number, format))
     }
 
