@@ -30,7 +30,9 @@ pub use split::Split;
 pub use weights::{Measured, Measures, Next, measured, move_call, plan_columns, units};
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::plan::admin::{AdminCall, AdminFunction, split_name};
 use catalog::{Colocation, NodeId, Relation, Snapshot, quote_literal};
@@ -45,6 +47,9 @@ use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::unfinished::wait_for_changes;
 use crate::work::Work;
+
+/// How long what a cancelled move has asked of nodes is waited for: it makes tables, and may wait for who changes the shard.
+const PREPARED_MAX: Duration = Duration::from_secs(10);
 
 /// The table that a call is about.
 fn called(snapshot: &Snapshot, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
@@ -119,9 +124,20 @@ impl<C: Client> Work<'_, C> {
     async fn work_on(&mut self, of: &Move, job: &mut Job, counters: Arc<Counters>) -> Result<()> {
         let herd = self.herd.clone();
         self.client.waits();
-        let prepared = async {
-            prepare(&herd, of).await?;
-            txn::failpoint::reached("move.prepared").await;
+        let mut preparing = pin!(prepare(&herd, of));
+        let given_up = tokio::select! {
+            biased;
+            () = self.client.cancelled() => Some(ExecError::cancelled()),
+            why = job.watch() => Some(why),
+            prepared = &mut preparing => prepared.map(|()| None)?,
+        };
+        if let Some(why) = given_up {
+            // What a node has been asked to make would be there behind the cleaning up.
+            let _ = tokio::time::timeout(PREPARED_MAX, preparing).await;
+            return Err(why);
+        }
+        txn::failpoint::reached("move.prepared").await;
+        let copied = async {
             let mut stream = Stream::open(&herd, of, counters).await?;
             stream.copy_all(of).await?;
             txn::failpoint::reached("move.copied").await;
@@ -133,7 +149,7 @@ impl<C: Client> Work<'_, C> {
             biased;
             () = self.client.cancelled() => return Err(ExecError::cancelled()),
             why = job.watch() => return Err(why),
-            stream = prepared => stream?,
+            stream = copied => stream?,
         };
         self.switch(of, &mut stream, job).await
     }
