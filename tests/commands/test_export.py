@@ -256,19 +256,20 @@ def test_mistakes_are_named(both, folder, oracle):
 def test_row_level_security(both, folder, form):
     """As pg_dump: who may not see all rows is told so, or asks for those that he may see."""
     _, many = both
+    reader = f"export_reader_{form}"
     many.run(
-        "DROP TABLE IF EXISTS export.policed", "DROP ROLE IF EXISTS export_reader", "CREATE ROLE export_reader LOGIN", "CREATE TABLE export.policed (id int PRIMARY KEY, owner text)",
+        "DROP TABLE IF EXISTS export.policed", f"CREATE ROLE {reader} LOGIN", "CREATE TABLE export.policed (id int PRIMARY KEY, owner text)",
         "SELECT create_distributed_table('export.policed', 'id')", "ALTER TABLE export.policed ENABLE ROW LEVEL SECURITY",
-        "CREATE POLICY own ON export.policed USING (owner = current_user)", "GRANT USAGE ON SCHEMA export TO export_reader", "GRANT SELECT ON export.policed TO export_reader",
-        "INSERT INTO export.policed SELECT i, CASE WHEN i % 4 = 0 THEN 'export_reader' ELSE 'postgres' END FROM generate_series(1, 400) i",
+        "CREATE POLICY own ON export.policed USING (owner = current_user)", f"GRANT USAGE ON SCHEMA export TO {reader}", f"GRANT SELECT ON export.policed TO {reader}",
+        f"INSERT INTO export.policed SELECT i, CASE WHEN i % 4 = 0 THEN '{reader}' ELSE 'postgres' END FROM generate_series(1, 400) i",
     )  # fmt: skip
     for what in ("export.policed", "SELECT * FROM export.policed"):
-        done = exports.run(many, what, form, folder, user="export_reader")
+        done = exports.run(many, what, form, folder, user=reader)
         assert done.returncode == 1 and "row-level security policy" in done.stderr, done.stderr
-    done = exports.run(many, "export.own", form, folder, user="export_reader")
+    done = exports.run(many, "export.own", form, folder, user=reader)
     assert done.returncode == 1 and "permission denied" in done.stderr, done.stderr
     assert not folder.exists()
-    export(many, "export.policed", form, folder, "--enable-row-security", user="export_reader")
+    export(many, "export.policed", form, folder, "--enable-row-security", user=reader)
     rows = parquet(folder) if form == "parquet" else csv(folder)[1]
     assert len(rows) == 100
     export(many, "export.policed", form, folder.parent / "all")

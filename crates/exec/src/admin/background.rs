@@ -138,7 +138,11 @@ impl<C: Client> Work<'_, C> {
         }
         self.may_change_herd().await?;
         let id = call.job()?;
-        let ask = format!("SELECT state, coalesce(result, state), error, sqlstate FROM herd.job WHERE id = {id}");
+        // What a part of it has left is still being taken away, perhaps.
+        let ask = format!(
+            "SELECT CASE WHEN EXISTS (SELECT FROM herd.job p WHERE p.parent = j.id AND p.state = 'running') THEN 'running' ELSE j.state END, \
+                    coalesce(j.result, j.state), j.error, j.sqlstate FROM herd.job j WHERE j.id = {id}"
+        );
         self.client.waits();
         loop {
             let rows = self.herd.own.rows(&self.herd.config.home, &ask).await?;
