@@ -23,7 +23,10 @@ mod restore_point;
 mod time_partitions;
 mod views;
 
-use plan::admin::{AdminCall, AdminFunction, Arg};
+use std::sync::Arc;
+
+use catalog::{Relation, Snapshot};
+use plan::admin::{AdminCall, AdminFunction, Arg, split_name};
 use wire::backend::Field;
 use wire::{sqlstate, type_oid};
 
@@ -81,6 +84,19 @@ pub fn with_parameters(mut call: AdminCall, bound: &Bound) -> Result<AdminCall> 
         }
     }
     Ok(call)
+}
+
+/// The table of a name as calls have it, if there is one.
+fn find(snapshot: &Snapshot, name: &str, search_path: &[String]) -> Result<Option<Arc<Relation>>> {
+    let (schema, name) = split_name(name)?;
+    Ok(snapshot.resolve(schema.as_deref(), &name, search_path).cloned())
+}
+
+/// The same; there must be one.
+fn named(snapshot: &Snapshot, name: &str, search_path: &[String]) -> Result<Arc<Relation>> {
+    let found = find(snapshot, name, search_path)?;
+    let (_, name) = split_name(name)?;
+    found.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
 }
 
 /// What PostgreSQL describes of the call.

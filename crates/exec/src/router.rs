@@ -3,7 +3,7 @@
 
 pub mod barrier;
 pub mod bodies;
-mod column_copies;
+pub mod column_copies;
 pub mod column_stores;
 pub mod compiled;
 pub mod described;

@@ -360,4 +360,9 @@ impl<C: Client> Work<'_, C> {
         self.put_back(p).await;
         Ok(rows?)
     }
+
+    /// The first row, in the client's name; without columns if there is none.
+    pub async fn row_on(&mut self, node: NodeId, sql: &str) -> Result<catalog::Row> {
+        Ok(self.ask_node(node, sql).await?.into_iter().next().unwrap_or_default())
+    }
 }

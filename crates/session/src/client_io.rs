@@ -570,10 +570,10 @@ impl Client for ClientIo {
     }
 
     async fn survives_deadlock(&mut self) -> bool {
-        let so = self.handle.is_deadlocked();
+        let so = self.is_deadlocked();
         if so {
             // Its connections are given back, each when no cancel was on its way.
-            let _ = self.handle.survive().await;
+            self.goes_on().await;
         }
         so
     }

@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
-use ::plan::admin::{AdminCall, AdminFunction, Arg, split_name};
+use ::plan::admin::{AdminCall, AdminFunction, Arg};
 use catalog::{Snapshot, qualified, quote_literal};
 use pool::Conn;
 use wire::{ErrorFields, sqlstate};
 
+use super::find;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::router::herd::Herd;
@@ -66,8 +67,7 @@ impl<C: Client> Work<'_, C> {
             _ => {
                 let (table, other) = (call.table()?, call.other_table()?);
                 let find = |snapshot: &Snapshot, name: &str| {
-                    let (schema, name) = split_name(name)?;
-                    let found = snapshot.resolve(schema.as_deref(), &name, search_path);
+                    let found = find(snapshot, name, search_path)?;
                     found.map(|r| qualified(&r.schema, &r.name)).ok_or_else(|| {
                         ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
                     })

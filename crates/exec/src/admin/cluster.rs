@@ -10,12 +10,13 @@ use std::time::Duration;
 use wire::sqlstate;
 
 use catalog::{NodeId, Relation};
-use plan::admin::{AdminCall, split_name};
+use plan::admin::AdminCall;
 use txn::Participant;
 
 use super::beside::with_job;
 use super::job::{Entry, done_before};
 use super::kind::waits;
+use super::named;
 use crate::client::Client;
 use crate::counters::Counters;
 use crate::error::{ExecError, Result};
@@ -40,11 +41,9 @@ impl<C: Client> Work<'_, C> {
             )
             .hint("Each shard is a transaction of its own."));
         }
-        let (schema, name) = split_name(&call.table()?)?;
         let index = call.index()?;
-        let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
-        let relation = relation
-            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))?;
+        let relation = named(&self.epoch.snapshot, &call.table()?, search_path)?;
+        let name = &relation.name;
         let d = relation.distribution().ok_or_else(|| {
             ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, format!("table \"{name}\" is not distributed"))
                 .hint("Use CLUSTER.")

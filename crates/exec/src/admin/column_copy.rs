@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use catalog::{ColumnCopy, NodeId, Relation, qualified};
-use plan::admin::{AdminCall, split_name};
+use plan::admin::AdminCall;
 use wire::sqlstate;
 
+use super::named;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::router::unfinished::wait_for_changes;
@@ -51,7 +52,7 @@ impl<C: Client> Work<'_, C> {
         search_path: &[String],
     ) -> Result<(Arc<Relation>, Vec<String>, Vec<String>)> {
         let (columns, order_by) = call.column_copy()?;
-        let table = self.copied_table(call, search_path)?;
+        let table = named(&self.epoch.snapshot, &call.table()?, search_path)?;
         let columns = copied_columns(&table, columns, &order_by)?;
         Ok((table, columns, order_by))
     }
@@ -74,7 +75,7 @@ impl<C: Client> Work<'_, C> {
                 self.noted_column_copy(job).await?
             }
             None => {
-                let table = self.copied_table(call, search_path)?;
+                let table = named(&self.epoch.snapshot, &call.table()?, search_path)?;
                 let copy = table.column_copy.as_ref().map(|copy| copy.id);
                 Some(copy.ok_or_else(|| {
                     let message = format!("table \"{}\" has no column copy", table.name);
@@ -120,12 +121,6 @@ impl<C: Client> Work<'_, C> {
             return refused(message, "Rows serve all queries.");
         }
         Ok(())
-    }
-
-    pub(super) fn copied_table(&self, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
-        let (schema, name) = split_name(&call.table()?)?;
-        let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
-        relation.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
     }
 }
 

@@ -15,6 +15,7 @@ use super::job::Entry;
 use crate::client::Client;
 use crate::counters::Counters;
 use crate::error::{ExecError, Result};
+use crate::router::column_copies::nodes_of;
 use crate::router::column_stores::Store;
 use crate::router::herd::Herd;
 use crate::work::Work;
@@ -116,14 +117,6 @@ impl<C: Client> Work<'_, C> {
         }
         done
     }
-}
-
-fn nodes_of(table: &Relation) -> Vec<NodeId> {
-    let mut nodes: Vec<NodeId> =
-        table.distribution().into_iter().flat_map(|d| d.group.shards.iter().map(|s| s.node)).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes
 }
 
 /// The table that a copy is of, whatever it is called.

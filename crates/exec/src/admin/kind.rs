@@ -21,7 +21,7 @@ use pool::NodeTarget;
 use super::beside::with_job;
 use super::distribute::Begun;
 use super::job::{Entry, is_done_in};
-use super::views;
+use super::{find, named, views};
 use crate::client::{Answer, Client};
 use crate::counters::Counters;
 use crate::ddl::Locks;
@@ -133,20 +133,19 @@ impl<C: Client> Work<'_, C> {
         call: &AdminCall,
         search_path: &[String],
     ) -> Result<(Arc<Snapshot>, Arc<Relation>, Definition)> {
-        let (schema, name) = split_name(&call.table()?)?;
-        let find = |snapshot: &Snapshot| snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
+        let name = call.table()?;
         let mut known = self.epoch.snapshot.clone();
-        if self.may_change_kinds().await? != known.epoch || find(&known).is_none() {
+        let is_missing = find(&known, &name, search_path)?.is_none();
+        if self.may_change_kinds().await? != known.epoch || is_missing {
             known = self.snapshot_now().await?;
         }
-        let undefined = || ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"));
-        let before = find(&known).ok_or_else(undefined)?;
+        let before = named(&known, &name, search_path)?;
         let referenced = self.referenced(&before, &known).await?;
         let views = self.views_over(&[before.oid]).await?;
         views::refuse_temporary(&views)?;
         self.take_locks(&Locks::of_kind(&before, &referenced).with_views(&views)).await?;
         let snapshot = self.snapshot_now().await?;
-        let table = find(&snapshot).ok_or_else(undefined)?;
+        let table = named(&snapshot, &name, search_path)?;
         let mut p = self.lane(snapshot.home).await?;
         let definition = catalog::read_definition(&mut p.lane, &table.schema, &table.name).await.map_err(catalog_error);
         self.put_back(p).await;

@@ -34,7 +34,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::plan::admin::{AdminCall, AdminFunction, split_name};
+use ::plan::admin::{AdminCall, AdminFunction};
 use catalog::{Colocation, NodeId, Relation, Snapshot, quote_literal};
 use wire::sqlstate;
 
@@ -42,6 +42,7 @@ use self::facts::table;
 use self::plan::{Move, Piece};
 use self::stream::Stream;
 use super::job::Job;
+use super::named;
 use crate::client::Client;
 use crate::counters::Counters;
 use crate::error::{ExecError, Result};
@@ -50,13 +51,6 @@ use crate::work::Work;
 
 /// How long what a cancelled move has asked of nodes is waited for: it makes tables, and may wait for who changes the shard.
 const PREPARED_MAX: Duration = Duration::from_secs(10);
-
-/// The table that a call is about.
-fn called(snapshot: &Snapshot, call: &AdminCall, search_path: &[String]) -> Result<Arc<Relation>> {
-    let (schema, name) = split_name(&call.table()?)?;
-    let found = snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
-    found.ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
-}
 
 /// A shard as a call names it.
 struct Named {
@@ -183,7 +177,7 @@ impl<C: Client> Work<'_, C> {
                 self.distributed(call, search_path)?;
             }
             function if function.changes_kind() => {
-                let relation = called(now, call, search_path)?;
+                let relation = named(now, &call.table()?, search_path)?;
                 if function == AdminFunction::CreateDistributedTable {
                     call.distribute_request(&relation.schema, &relation.name, |column| {
                         relation.column(column).is_some()
@@ -199,7 +193,7 @@ impl<C: Client> Work<'_, C> {
 
     /// The table that a call is about, with its colocation group.
     fn distributed(&self, call: &AdminCall, search_path: &[String]) -> Result<(Arc<Relation>, Arc<Colocation>)> {
-        let relation = called(&self.epoch.snapshot, call, search_path)?;
+        let relation = named(&self.epoch.snapshot, &call.table()?, search_path)?;
         let d = relation.distribution().ok_or_else(|| {
             ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, format!("table \"{}\" is not distributed", relation.name))
                 .hint("herd.shards shows what has shards.")

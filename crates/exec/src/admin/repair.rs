@@ -24,11 +24,12 @@ mod sequences;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ::plan::admin::{AdminCall, split_name};
+use ::plan::admin::AdminCall;
 use catalog::{NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_literal};
 use wire::backend::Field;
 use wire::{sqlstate, type_oid};
 
+use super::named;
 use crate::client::{Answer, Client};
 use crate::ddl::Locks;
 use crate::error::{ExecError, Result};
@@ -80,12 +81,9 @@ impl<C: Client> Work<'_, C> {
             snapshot.relations.values().filter(|r| !matches!(r.placement, Placement::Local)).cloned().collect();
         tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
         if let Some(table) = table {
-            let (schema, name) = split_name(&table)?;
-            let found = snapshot.resolve(schema.as_deref(), &name, search_path).ok_or_else(|| {
-                ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
-            })?;
+            let found = named(&snapshot, &table, search_path)?;
             if matches!(found.placement, Placement::Local) {
-                let message = format!("table \"{name}\" is neither distributed nor a reference table");
+                let message = format!("table \"{}\" is neither distributed nor a reference table", found.name);
                 return Err(ExecError::sql(sqlstate::WRONG_OBJECT_TYPE, message)
                     .hint("herd.tables shows what can be repaired; all other tables are home's alone."));
             }

@@ -2,10 +2,11 @@
 //! table's owner, whose code a new table runs (`herd.create_partition`), and dropped by the statements that a user would write.
 
 use catalog::{Oid, Relation, qualified, quote_literal};
-use plan::admin::{AdminCall, AdminFunction, split_name};
+use plan::admin::{AdminCall, AdminFunction};
 use plan::ddl::Partition;
 use wire::sqlstate;
 
+use super::named;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::work::Work;
@@ -19,10 +20,8 @@ impl<C: Client> Work<'_, C> {
         if !self.transaction.is_active() {
             self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
         }
-        let (schema, name) = split_name(&call.table()?)?;
-        let relation = self.epoch.snapshot.resolve(schema.as_deref(), &name, search_path).cloned();
-        let relation = relation
-            .ok_or_else(|| ExecError::sql(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))?;
+        let relation = named(&self.epoch.snapshot, &call.table()?, search_path)?;
+        let name = &relation.name;
         if !relation.distribution().is_some_and(|d| d.is_partitioned()) {
             let message = format!("\"{name}\" is no distributed table that is partitioned by time");
             return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(

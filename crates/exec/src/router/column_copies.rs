@@ -38,7 +38,8 @@ impl Herd {
     }
 }
 
-fn nodes_of(relation: &Relation) -> BTreeSet<NodeId> {
+/// The nodes that have some of a distributed table.
+pub fn nodes_of(relation: &Relation) -> BTreeSet<NodeId> {
     relation.distribution().into_iter().flat_map(|d| d.group.shards.iter().map(|s| s.node)).collect()
 }
 

@@ -167,11 +167,6 @@ impl<C: Client> Work<'_, C> {
     async fn ask_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
         Ok(self.row_on(node, sql).await?.into_iter().next().flatten())
     }
-
-    /// The first row, in the client's name; without columns if there is none.
-    pub(in crate::admin) async fn row_on(&mut self, node: NodeId, sql: &str) -> Result<catalog::Row> {
-        Ok(self.ask_node(node, sql).await?.into_iter().next().unwrap_or_default())
-    }
 }
 
 /// What the catalog says of shards from now on.
