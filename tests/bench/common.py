@@ -27,10 +27,10 @@ SBTEST1 = (
     "pad character(60) not null default '', primary key (id))",
     "create index k_1 on sbtest1 (k)",
 )
-_ROWS = """
+SBTEST1_ROWS = """
 insert into sbtest1 select i, (i * 7919::int8) % {count},
     lpad((i * 2654435761 % 100000000000)::text, 11, '0') || '-' || md5(i::text) || '-' || md5((i * 3)::text),
-    md5((i * 5)::text) from generate_series(1, {count}::int8) i
+    md5((i * 5)::text) from generate_series({first}, {last}::int8) i
 """
 _POSTGRES_SETTINGS = {"synchronous_commit": "off", "shared_buffers": "1GB", "fsync": "on", "max_connections": "300"}
 
@@ -65,7 +65,7 @@ def plain():
 
 def fill_sbtest1(server: Server, rows: int, distributed: bool) -> None:
     """W1's table with the same rows on every server."""
-    server.run(*SBTEST1, _ROWS.format(count=rows))
+    server.run(*SBTEST1, SBTEST1_ROWS.format(count=rows, first=1, last=rows))
     if distributed:
         server.run("select create_distributed_table('sbtest1', 'id')")
     server.run("vacuum analyze sbtest1")

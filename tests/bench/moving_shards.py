@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-from common import SBTEST1, Background, arguments, print_table, value
+from common import SBTEST1, SBTEST1_ROWS, Background, arguments, print_table, value
 from elastic.writers import ROWS, Writer
 from harness import binaries, router
 from harness.started import Routers
@@ -31,10 +31,6 @@ _QUIET = 10
 _INSERT = """\\set n :n + 1
 \\set id :client_id * 100000000 + :n
 insert into hits (id, k, c, pad) values (:id, 5, 'some text of a row, some text of a row, some text', 'some more');
-"""
-_FILL = """
-insert into sbtest1 select i, (i * 7919::int8) % {count}, lpad((i * 2654435761 % 100000000000)::text, 11, '0') || '-' || md5(i::text) || '-' || md5((i * 3)::text),
-    md5((i * 5)::text) from generate_series({first}, {last}::int8) i
 """
 
 
@@ -96,7 +92,7 @@ def filled(herd: Herd, rows: int) -> None:
                "create table m_load (id int primary key, v int not null, note text)")  # fmt: skip
     herd.a.run("select create_distributed_table('sbtest1', 'id')", *(f"select create_distributed_table('{t}', 'id', colocate_with => 'sbtest1')" for t in ("hits", "m_load")))
     for first in range(1, rows + 1, 500_000):
-        herd.a.run(_FILL.format(count=rows, first=first, last=min(first + 499_999, rows)))
+        herd.a.run(SBTEST1_ROWS.format(count=rows, first=first, last=min(first + 499_999, rows)))
     herd.a.run(f"insert into m_load select g, 10, 'row ' || g from generate_series(1, {ROWS}) g", "vacuum analyze sbtest1")
 
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from harness import router
+from harness.moves import JOBS_RUNNING, LEFT_ON_NODES
 from harness.started import Routers
 
 LOGICAL = {"wal_level": "logical", "max_wal_senders": "6", "max_replication_slots": "6"}
@@ -56,12 +57,9 @@ class Elastic(Routers):
 
     def left_behind(self) -> list:
         """What a move has made and not taken away, anywhere."""
-        sql = """
-            select 'slot', slot_name::text from pg_replication_slots union all select 'publication', pubname from pg_publication
-             union all select 'table', oid::regclass::text from pg_class where relname like 'herd_moving%' union all select 'prepared', gid from pg_prepared_xacts
-        """
+        sql = f"{LEFT_ON_NODES} union all select 'prepared', gid from pg_prepared_xacts"
         found = [(number, *row) for number in range(1, NODES + 1) for row in self.on_node(number, sql)]
-        return found + self.on_node(1, "select 'job', about from herd.job where state = 'running'")
+        return found + self.on_node(1, JOBS_RUNNING)
 
     def is_tidy(self, seconds_max: float = 30) -> None:
         deadline = time.monotonic() + seconds_max

@@ -1,11 +1,10 @@
 """A standby of a server that runs: pg_basebackup and streaming replication, as an operator makes it. Who reads it is not known here."""
 
-import os
 import signal
 import subprocess
 import time
 
-from . import unprivileged
+from . import processes, unprivileged
 from .plain_postgres import PlainPostgres, _environment
 
 
@@ -37,7 +36,7 @@ class Standby(PlainPostgres):
         family = self._family()
         self.process.send_signal(signal.SIGSTOP)
         for process_id in reversed(family):
-            _signal(process_id, signal.SIGKILL)
+            processes.signal(process_id, signal.SIGKILL)
         self.process.wait(20)
         self.process = None
         (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -45,11 +44,11 @@ class Standby(PlainPostgres):
     def hang(self) -> None:
         """Connections stay open, and nothing answers, until `go_on`."""
         for process_id in self._family():
-            _signal(process_id, signal.SIGSTOP)
+            processes.signal(process_id, signal.SIGSTOP)
 
     def go_on(self) -> None:
         for process_id in self._family():
-            _signal(process_id, signal.SIGCONT)
+            processes.signal(process_id, signal.SIGCONT)
 
     def pause(self) -> None:
         """What comes is received and not applied."""
@@ -69,20 +68,4 @@ class Standby(PlainPostgres):
         super().stop()
 
     def _family(self) -> list[int]:
-        children = []
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                try:
-                    with open(f"/proc/{entry}/stat") as stat:
-                        if int(stat.read().rsplit(")", 1)[1].split()[1]) == self.process.pid:
-                            children.append(int(entry))
-                except (FileNotFoundError, ProcessLookupError):
-                    continue
-        return [self.process.pid, *children]
-
-
-def _signal(process_id: int, number: int) -> None:
-    try:
-        os.kill(process_id, number)
-    except ProcessLookupError:
-        pass
+        return [self.process.pid, *processes.children(self.process.pid)]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from harness import binaries, ports, unprivileged
+from harness import binaries, ports, processes, unprivileged
 from harness.herd import Herd
 from harness.server import Server
 
@@ -35,9 +35,9 @@ class Node:
         if postmaster is None:
             return
         os.kill(postmaster, signal.SIGSTOP)
-        family = [postmaster, *_children(postmaster)]
+        family = [postmaster, *processes.children(postmaster)]
         for process_id in reversed(family):
-            _signal(process_id, signal.SIGKILL)
+            processes.signal(process_id, signal.SIGKILL)
         if self._process is not None:
             self._process.wait(20)
             self._process = None
@@ -48,8 +48,8 @@ class Node:
     def hang(self) -> None:
         """SIGSTOP to all its processes: connections stay open, and nothing answers."""
         postmaster = self._postmaster()
-        for process_id in [postmaster, *_children(postmaster)]:
-            _signal(process_id, signal.SIGSTOP)
+        for process_id in [postmaster, *processes.children(postmaster)]:
+            processes.signal(process_id, signal.SIGSTOP)
 
     def start(self, wait: bool = True) -> None:
         if self.is_up():
@@ -72,7 +72,7 @@ class Node:
     def stop(self) -> None:
         postmaster = self._postmaster()
         if postmaster is not None:
-            _signal(postmaster, signal.SIGINT)
+            processes.signal(postmaster, signal.SIGINT)
             _wait_until(lambda: self._postmaster() is None, 30, f"node {self.number} does not stop")
 
     def _postmaster(self) -> int | None:
@@ -170,7 +170,7 @@ class Cluster:
         self.ports: dict[int, int] = {}
         self.routers: list[Router] = []
         # The herd's own router would recover what a program wants to see recovered by another.
-        _signal(self.herd.process_id(self.herd.port), signal.SIGTERM)
+        processes.signal(self.herd.process_id(self.herd.port), signal.SIGTERM)
 
     def router(self, name: str | None = None, config: str = "", **environment: str) -> Router:
         """A new router, not yet started."""
@@ -231,13 +231,6 @@ def _wait_until(done, seconds_max: float, message: str) -> None:
         time.sleep(0.05)
 
 
-def _signal(process_id: int, number: int) -> None:
-    try:
-        os.kill(process_id, number)
-    except ProcessLookupError:
-        pass
-
-
 def _is_alive(process_id: int) -> bool:
     try:
         with open(f"/proc/{process_id}/stat") as stat:
@@ -251,16 +244,3 @@ def _runs_postgres(process_id: int) -> bool:
         return b"postgres" in Path(f"/proc/{process_id}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def _children(parent: int) -> list[int]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as stat:
-                    if int(stat.read().rsplit(")", 1)[1].split()[1]) == parent:
-                        found.append(int(entry))
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-    return found

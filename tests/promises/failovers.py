@@ -11,11 +11,11 @@ import signal
 import statistics
 import time
 
+from harness import processes
 from harness.herd import Herd
 from harness.writer import CODES, ROWS, Writer
 
 from . import program
-from .cluster import _children
 
 _KINDS = ("postgres", "machine", "hangs")
 _FAILOVER_SECONDS_MAX = 90
@@ -40,22 +40,15 @@ class Failing:
     def fail(self, node: str, kind: str) -> list[int]:
         """Processes that have to be told to go on."""
         leader = self.leader(node)
-        family = [leader["pid"], *_children(leader["pid"])]
+        family = [leader["pid"], *processes.children(leader["pid"])]
         if kind == "hangs":
             for process_id in family:
-                _signal(process_id, signal.SIGSTOP)
+                processes.signal(process_id, signal.SIGSTOP)
             return family
         if kind == "machine":
             os.kill(leader["patroni_pid"], signal.SIGKILL)
         os.kill(leader["pid"], signal.SIGKILL)
         return []
-
-
-def _signal(process_id: int, number: int) -> None:
-    try:
-        os.kill(process_id, number)
-    except ProcessLookupError:
-        pass
 
 
 def run(seed: int, count: int = 20) -> dict:
@@ -71,7 +64,7 @@ def run(seed: int, count: int = 20) -> dict:
                 failing.wait_until_complete(node)
             writer.wait_for(20, 60)
             if n % 2:
-                _signal(rng.choice(herd.status()["etcd"])["pid"], signal.SIGKILL)
+                processes.signal(rng.choice(herd.status()["etcd"])["pid"], signal.SIGKILL)
                 time.sleep(1)
             kind, node = _KINDS[n % len(_KINDS)], rng.choice(("node1", "node2"))
             former = failing.leader(node)["name"]
@@ -85,7 +78,7 @@ def run(seed: int, count: int = 20) -> dict:
             took[kind].append(writer.longest_pause())
             print(f"{n + 1}: {node}, {kind}: {took[kind][-1]:.1f} s", flush=True)
             for process_id in hung:
-                _signal(process_id, signal.SIGCONT)
+                processes.signal(process_id, signal.SIGCONT)
             herd.up()
         for node in ("node1", "node2"):
             failing.wait_until_complete(node)

@@ -9,14 +9,10 @@ import threading
 import time
 
 import psycopg
+from harness.moves import JOBS_RUNNING, LEFT_ON_NODES
 
 from .cluster import Cluster
 
-_LEFT = """
-    select 'slot', slot_name::text from pg_replication_slots union all select 'publication', pubname from pg_publication
-     union all select 'subscription', subname from pg_subscription union all select 'table', oid::regclass::text from pg_class where relname like 'herd_moving%'
-"""
-_JOBS = "select 'job', about from herd.job where state = 'running'"
 _SHARDS = "select s.shard, s.node from herd.shards s where s.name = %s order by s.shard"
 # Beside kills any call may be lost, and is made again. These would be wrong however a move is ended.
 _NEVER = ("0A000", "XX000", "42P01", "42P07", "42703", "23505", "22000")
@@ -84,6 +80,6 @@ def _left(cluster: Cluster) -> list:
     found = []
     for node in cluster.nodes:
         with node.server.connect() as connection:
-            found += [(node.server.name, *row) for row in connection.execute(_LEFT)]
+            found += [(node.server.name, *row) for row in connection.execute(LEFT_ON_NODES)]
     with cluster.nodes[0].server.connect() as connection:
-        return found + connection.execute(_JOBS).fetchall()
+        return found + connection.execute(JOBS_RUNNING).fetchall()
