@@ -55,8 +55,8 @@ def herd(nodes: int = 2, shards: int = 32, columns: bool = False):
 
 
 @contextlib.contextmanager
-def plain():
-    made = PlainPostgres("plain", _POSTGRES_SETTINGS)
+def plain(**settings: str):
+    made = PlainPostgres("plain", _POSTGRES_SETTINGS | settings)
     try:
         yield made
     finally:

@@ -4,7 +4,8 @@ processor time that a statement costs the client, the router and the servers (fr
     python tests/bench/two_routers.py [--pairs 5] [--seconds 2] [--rows 100000] [--shards 32]
     HERD_BIN=… HERD_BIN_B=… WORKS=reads,inserts CLIENTS=1,8 python tests/bench/two_routers.py
 
-Without HERD_BIN_B there is one router. WORKS: reads (by key), inserts (of one row), updates (by key), points (a transaction of five reads).
+Without HERD_BIN_B there is one router. WORKS: reads (by key), inserts (of one row), updates (by key), points (a transaction of five reads), two (one of two
+updates by key), tpcb (TPC-B's, every table distributed by its own key).
 """
 
 import os
@@ -16,14 +17,28 @@ from pathlib import Path
 from common import arguments, pgbench, plain, print_table, value
 from harness import router
 
-SETTINGS = {"synchronous_commit": "off", "shared_buffers": "512MB", "max_connections": "300", "max_wal_size": "4GB"}
+SETTINGS = {"synchronous_commit": os.environ.get("SYNCHRONOUS_COMMIT", "off"), "shared_buffers": "512MB", "max_connections": "300", "max_wal_size": "4GB"}
 _KEY = "\\set id random(1, {rows})\n"
 WORKS = {
     "reads": _KEY + "select c from sbtest1 where id = :id;\n",
     "inserts": "\\set id random(1, 1000000000000)\ninsert into hits (id, k, c, pad) values (:id, 5, 'some text of a row', 'some more');\n",
     "updates": _KEY + "update sbtest1 set c = 'changed' where id = :id;\n",
     "points": "".join(_KEY.replace("id", f"id{n}") for n in range(5)) + "begin;\n" + "".join(f"select c from sbtest1 where id = :id{n};\n" for n in range(5)) + "commit;\n",
+    "two": "".join(_KEY.replace("id", f"id{n}") for n in range(2)) + "begin;\n" + "".join(f"update sbtest1 set c = 'two' where id = :id{n};\n" for n in range(2)) + "commit;\n",
+    "tpcb": """\\set aid random(1, {rows})
+\\set bid random(1, 100)
+\\set tid random(1, 1000)
+\\set delta random(-5000, 5000)
+begin;
+update accounts set balance = balance + :delta where aid = :aid;
+select balance from accounts where aid = :aid;
+update tellers set balance = balance + :delta where tid = :tid;
+update branches set balance = balance + :delta where bid = :bid;
+insert into hits (id, k, c, pad) values (:aid, :tid, 'some text of a row', 'some more');
+end;
+""",
 }
+KEYED = {"accounts": "aid", "tellers": "tid", "branches": "bid"}
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -44,8 +59,12 @@ def spent(process_id: int) -> float:
 def filled(server, rows: int, distributed: bool) -> None:
     server.run("create table sbtest1 (id integer primary key, k integer not null default 0, c character(120) not null, pad character(60) not null)")
     server.run("create table hits (id bigint, k integer not null, c text not null, pad text not null)")
+    for table, key in KEYED.items():
+        server.run(f"create table {table} ({key} integer primary key, balance integer not null default 0)")
     if distributed:
-        server.run("select create_distributed_table('sbtest1', 'id')", "select create_distributed_table('hits', 'id')")
+        server.run(*(f"select create_distributed_table('{table}', '{key}')" for table, key in (KEYED | {"sbtest1": "id", "hits": "id"}).items()))
+    for (table, key), count in zip(KEYED.items(), (rows, 1000, 100)):
+        server.run(f"insert into {table} ({key}) select generate_series(1, {count})", f"vacuum analyze {table}")
     server.run(f"insert into sbtest1 select g, g, md5(g::text), md5(g::text) from generate_series(1, {rows}) g", "vacuum analyze sbtest1")
 
 
@@ -76,7 +95,7 @@ def main() -> None:
     nodes = [router.node(f"bench{n}", SETTINGS) for n in range(2)]
     routers = []
     try:
-        with plain() as one, tempfile.TemporaryDirectory() as directory:
+        with plain(**SETTINGS) as one, tempfile.TemporaryDirectory() as directory:
             builds = [os.environ.get("HERD_BIN"), os.environ.get("HERD_BIN_B")]
             for build in builds[: 2 if builds[1] else 1]:
                 if build:
