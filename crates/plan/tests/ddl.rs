@@ -248,7 +248,7 @@ fn show_spread(s: &Spread, sql: &str) -> String {
         }
     }
     for n in &s.nodes {
-        for Step { guard, text } in &n.steps {
+        for Step { guard, text, .. } in &n.steps {
             let text = text.to_string();
             let text = if text == sql { "(as it is)" } else { &text };
             match guard {

@@ -1,5 +1,7 @@
 //! Utility statements that can't run in a transaction: each step commits by itself, and what is undone when one fails.
 
+use std::time::{Duration, Instant};
+
 use catalog::NodeId;
 use plan::ddl::{Spread, Step};
 use txn::Participant;
@@ -7,9 +9,13 @@ use wire::sqlstate;
 
 use super::elsewhere::{holds, sql_of};
 use crate::client::Client;
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::route::{Forwarded, Ids, forward};
 use crate::work::Work;
+
+/// A wait that is less than PostgreSQL's deadlock_timeout.
+const TRY: &str = "BEGIN; SET LOCAL lock_timeout = '300ms'";
+const TRY_PAUSE: Duration = Duration::from_millis(300);
 
 impl<C: Client> Work<'_, C> {
     /// On each node outside of a transaction. What was done before a failure is undone.
@@ -47,6 +53,38 @@ impl<C: Client> Work<'_, C> {
         if !holds(p, step).await? {
             return Ok(());
         }
+        if step.in_tries {
+            return self.in_tries(p, step, own, forwarded).await;
+        }
+        self.once(p, step, own, forwarded).await
+    }
+
+    /// In a transaction of the step's own, which gives up its place in the queue for a lock after a moment, and begins again a moment later, for as
+    /// long as the client would wait.
+    async fn in_tries(&mut self, p: &mut Participant, step: &Step, own: bool, forwarded: &mut Forwarded) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let (mut ended, mut done) = ("COMMIT", p.lane.run(TRY).await.map(drop).map_err(ExecError::from));
+            if done.is_ok() {
+                done = self.once(p, step, own, forwarded).await;
+            }
+            if done.is_err() {
+                ended = "ROLLBACK";
+            }
+            let over = p.lane.run(ended).await;
+            match done {
+                Err(e) if e.code() == sqlstate::LOCK_NOT_AVAILABLE => {
+                    over?;
+                    let limits = self.limits_beside(begun).await?;
+                    self.rest(Some(&limits), TRY_PAUSE.mul_f64(0.5 + rand::random::<f64>())).await?;
+                }
+                Err(e) => return Err(e),
+                Ok(()) => return over.map(drop).map_err(ExecError::from),
+            }
+        }
+    }
+
+    async fn once(&mut self, p: &mut Participant, step: &Step, own: bool, forwarded: &mut Forwarded) -> Result<()> {
         if own {
             p.lane.put_query(&sql_of(step, &self.now));
             p.lane.conn.flush().await?;

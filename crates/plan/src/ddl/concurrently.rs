@@ -30,6 +30,10 @@ pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
     let only =
         text(IndexStmt { concurrent: false, relation: Some(RangeVar { inh: false, ..rv.clone() }), ..s.clone() })?;
     let mut spread = cx.everywhere(&only);
+    // Writers of the table as a whole would queue behind its lock, which waits for those that are there.
+    for n in &mut spread.nodes {
+        n.steps = std::mem::take(&mut n.steps).into_iter().map(Step::in_tries).collect();
+    }
     spread.rights = Some(Rights { table: of_relation(table), new_owner: None });
     spread.undo.push(format!("DROP INDEX IF EXISTS {index}"));
     for NodeSteps { node, steps } in &mut spread.nodes {
@@ -66,7 +70,7 @@ fn on_partition(
     let create = deparse(NodeEnum::IndexStmt(Box::new(create)))?;
     Ok([
         Step::new(create),
-        Step::new(format!("ALTER INDEX {index} ATTACH PARTITION herd_shards.{}", quote_ident(name))),
+        Step::new(format!("ALTER INDEX {index} ATTACH PARTITION herd_shards.{}", quote_ident(name))).in_tries(),
     ])
 }
 

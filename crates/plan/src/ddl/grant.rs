@@ -41,7 +41,7 @@ fn one_by_one(cx: &Cx, s: &GrantStmt, kind: O, objects: &[(Vec<&str>, &Node)]) -
     for (parts, object) in objects {
         let sql = if objects.len() == 1 { cx.sql.to_string() } else { only(s, vec![(*object).clone()])? };
         let guard = name_of(parts).and_then(|name| object::guard(kind, Some(object), name));
-        steps.push(Step { guard, text: sql.into() });
+        steps.push(Step { guard, ..Step::new(sql) });
     }
     Ok(steps)
 }
@@ -118,7 +118,7 @@ fn all_in_schema(cx: &Cx, s: &GrantStmt, kind: O, objects: &[(Vec<&str>, &Node)]
     for (parts, object) in objects {
         let Some(name) = name_of(parts) else { continue };
         let sql = if objects.len() == 1 { cx.sql.to_string() } else { only(s, vec![(*object).clone()])? };
-        others.push(Step { guard: object::guard(O::ObjectSchema, None, name), text: sql.into() });
+        others.push(Step { guard: object::guard(O::ObjectSchema, None, name), ..Step::new(sql) });
     }
     let mut spread = cx.home_and(vec![Step::new(cx.sql)], others);
     if kind == O::ObjectTable {

@@ -9,17 +9,24 @@ pub struct Step {
     /// A SQL condition that must hold there, or the step is passed over: the node may never have had the object.
     pub guard: Option<String>,
     pub text: Text,
+    /// It waits for locks in short tries, so that nobody queues behind it for long.
+    pub in_tries: bool,
 }
 
 impl Step {
     /// A step that the node runs in any case.
     pub fn new(text: impl Into<Text>) -> Self {
-        Step { guard: None, text: text.into() }
+        Step { guard: None, text: text.into(), in_tries: false }
     }
 
     /// A step for nodes on which the condition holds.
     pub fn guarded(guard: impl Into<String>, text: impl Into<Text>) -> Self {
-        Step { guard: Some(guard.into()), text: text.into() }
+        Step { guard: Some(guard.into()), text: text.into(), in_tries: false }
+    }
+
+    /// The same step, which takes its locks in short tries.
+    pub fn in_tries(self) -> Self {
+        Step { in_tries: true, ..self }
     }
 }
 
