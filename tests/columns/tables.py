@@ -13,7 +13,7 @@ create table {NAME} (id bigint primary key, b boolean, s smallint, i integer, l 
   t text, v varchar(20), c character(12), d date, m timestamp, z timestamptz, u uuid, y bytea, j jsonb, "Odd ""name" integer)
 """
 
-_WORDS = ["", "a", "A", "ab", "abc", "abc ", " abc", "b%", "b_", "zz", "é", "日本", "1", "10", "1x", "x'y", "long " * 3]
+_WORDS = ["", "a", "A", "ab", "abc", "abc ", " abc", "b%", "b_", "zz", "é", "日本", "1", "10", "1x", "x'y", "long " * 3, "abcdefgh", "abcdefghi", "abcdefgz", "日本語"]
 _INTS = [0, 1, -1, 2, 7, 100, 32767, -32768]
 
 
@@ -113,8 +113,8 @@ class Queries:
             [
                 f"s {op} {number}", f"i {op} {number}", f"l {op} {number}", f"n {op} {r.choice(['0', '1.5', '-0.001', '2', '123456789.9990'])}",
                 f"i {op} s", f"l {op} i", f"n {op} i", f"f {op} {r.choice(['0', '1.5', '0.1'])}", f"t {op} '{word}'", f"v {op} '{word}'", f"c {op} '{word[:12]}'",
-                f"t {r.choice(['like', 'not like'])} '{r.choice(['a%', '%b%', '', '%', 'abc', '1%', '%c ', 'b%'])}'", f"c like '{r.choice(['a%', '1%', 'ab%', '%', 'long %'])}'",
-                f"v like '{r.choice(['a%', '1%', 'x%'])}'", f"d {op} '{r.choice(['2000-01-01', '1999-12-31', '2026-02-28'])}'", f"m {op} '2000-01-01 00:00:00'",
+                f"t {r.choice(['like', 'not like'])} '{r.choice(['a%', '%b%', '', '%', 'abc', '1%', '%c ', 'b%', 'abcdefgh%', 'abcdefghi%', 'ab_d%', '日本%'])}'", f"c like '{r.choice(['a%', '1%', 'ab%', '%', 'long %'])}'",
+                f"v like '{r.choice(['a%', '1%', 'x%', 'long long%'])}'", f"d {op} '{r.choice(['2000-01-01', '1999-12-31', '2026-02-28'])}'", f"m {op} '2000-01-01 00:00:00'",
                 f"i between {r.choice(_INTS)} and {r.choice(_INTS)}", f"i in ({', '.join(str(n) for n in r.sample(_INTS, 3))})", f"t in ('{word}', 'a', 'zz')",
                 f"i not in ({r.choice(_INTS)}, 7)", f"{r.choice(['b', 's', 'i', 't', 'c', 'f', 'z', 'j', 'y'])} is {r.choice(['', 'not '])}null", "b", "not b",
                 f"i is {r.choice(['', 'not '])}distinct from s", f"i + 1 {op} {number}", f"s * 2 {op} {number}", f"coalesce(i, s) {op} 1", f"u {op} '00000000-0000-0000-0000-000000000000'",

@@ -103,6 +103,7 @@ def test_changes_of_the_table(columns):
             _agree(columns, "c_changed", total)
     columns.ready("c_changed")
     _agree(columns, "c_changed", total)
+    _agree(columns, "c_changed", "select count(*) from c_changed where t like 'longlong%'")
 
 
 def test_two_tables_exchange_their_names(columns):

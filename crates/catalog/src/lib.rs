@@ -15,6 +15,7 @@ pub mod code;
 pub mod definition;
 pub mod distribute;
 pub mod error;
+pub mod first_bytes;
 pub mod ident;
 pub mod load;
 pub mod schema;

@@ -264,7 +264,9 @@ impl Writer {
         self.conn.execute("UPDATE herd_state SET lsn = ?", [self.done.0])?;
         self.open = false;
         let mut made = (!self.signed.is_empty()).then(|| self.shared.made.write());
+        let changes = self.shared.content.changes();
         self.conn.execute_batch("COMMIT")?;
+        drop(changes);
         for id in self.signed.drain(..) {
             if let Some(made) = made.as_mut().and_then(|made| made.get_mut(&id)) {
                 made.signed_zeros = true;

@@ -3,20 +3,24 @@
 
 use std::sync::Arc;
 
+use catalog::first_bytes;
 use duckdb::arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder, Float64Builder,
-    Int16Builder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+    Int16Builder, Int32Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder,
 };
 use duckdb::arrow::datatypes::{DataType, Field, Schema};
 use duckdb::arrow::record_batch::RecordBatch;
 
 use crate::error::{Error, Result};
+use crate::shape::Shape;
 use crate::types::Kind;
 use crate::value::Val;
 
 /// Rows as columns.
 pub struct Columns {
     columns: Vec<Builder>,
+    /// Of each column, where there is one.
+    first_bytes: Vec<Option<UInt64Builder>>,
     rows: usize,
     bytes: usize,
     signed_zeros: bool,
@@ -39,13 +43,27 @@ enum Builder {
 impl Columns {
     /// Without rows.
     pub fn new(kinds: impl Iterator<Item = Kind>) -> Self {
-        Columns { columns: kinds.map(Builder::new).collect(), rows: 0, bytes: 0, signed_zeros: false }
+        let columns: Vec<_> = kinds.map(Builder::new).collect();
+        let first_bytes = columns.iter().map(|_| None).collect();
+        Columns { columns, first_bytes, rows: 0, bytes: 0, signed_zeros: false }
+    }
+
+    /// The columns of a copy's table.
+    pub fn of(shape: &Shape) -> Self {
+        let first_bytes = shape.columns.iter().map(|column| shape.has_first_bytes(column).then(UInt64Builder::new));
+        Columns { first_bytes: first_bytes.collect(), ..Columns::new(shape.kinds()) }
     }
 
     /// Adds the next value of a column; `Err`: it is of another kind.
     pub fn push(&mut self, column: usize, val: &Val) -> Result<()> {
         self.bytes += val.bytes();
         self.signed_zeros |= val.is_signed_zero();
+        if let Some(first_bytes) = &mut self.first_bytes[column] {
+            first_bytes.append_value(match val {
+                Val::Text(text) => first_bytes::number(text.as_bytes()),
+                _ => first_bytes::OF_NULL,
+            });
+        }
         self.columns[column].push(val)
     }
 
@@ -68,7 +86,8 @@ impl Columns {
     /// All rows so far, and begins anew.
     pub fn finish(&mut self) -> Result<RecordBatch> {
         (self.rows, self.bytes) = (0, 0);
-        let arrays: Vec<ArrayRef> = self.columns.iter_mut().map(Builder::finish).collect();
+        let first_bytes = self.first_bytes.iter_mut().flatten().map(|builder| Arc::new(builder.finish()) as ArrayRef);
+        let arrays: Vec<ArrayRef> = self.columns.iter_mut().map(Builder::finish).chain(first_bytes).collect();
         // DuckDB goes by position.
         let field = |array: &ArrayRef| Field::new("", array.data_type().clone(), true);
         let schema = Schema::new(arrays.iter().map(field).collect::<Vec<_>>());

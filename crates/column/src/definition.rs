@@ -139,7 +139,7 @@ fn shape(attributes: &[Attribute], key: &[String], wanted: &Wanted) -> std::resu
         return Err(format!("column \"{name}\", by which it is to be ordered, is not copied"));
     }
     let told = attributes.iter().filter(|a| !a.generated).map(|a| a.told.clone()).collect();
-    Ok(Shape { columns, key, told })
+    Ok(Shape { columns, key, told, first_bytes: true })
 }
 
 fn refusal(attribute: &Attribute) -> Option<&'static str> {

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use catalog::first_bytes;
 use duckdb::arrow::array::{Array, BinaryArray, Int64Array, StringArray};
 use duckdb::arrow::record_batch::RecordBatch;
 use duckdb::{Config, Connection};
@@ -65,7 +66,9 @@ pub fn create(name: &str, shape: &Shape) -> String {
         let not_null = if shape.key.contains(&at) { " NOT NULL" } else { "" };
         format!("{} {}{not_null}", quoted(&column.name), column.kind().duck())
     });
-    format!("CREATE TABLE {name} ({})", columns.collect::<Vec<_>>().join(", "))
+    let long = shape.columns.iter().filter(|column| shape.has_first_bytes(column));
+    let first_bytes = long.map(|column| format!("{} UBIGINT NOT NULL", quoted(&first_bytes::column(&column.name))));
+    format!("CREATE TABLE {name} ({})", columns.chain(first_bytes).collect::<Vec<_>>().join(", "))
 }
 
 /// Puts what has changed into the copy, within whatever transaction there is; whether some zero among it has a sign, which table herd_copy says
@@ -90,7 +93,7 @@ pub fn apply(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result
             return Err(strange(format!("{wanted} rows were changed, of which the copy has {deleted}")));
         }
     }
-    let mut columns = Columns::new(shape.kinds());
+    let mut columns = Columns::of(shape);
     let mut appender = None;
     for row in net.rows_mut() {
         for (at, val) in row.vals.iter().enumerate() {

@@ -42,8 +42,12 @@ SELECT n.nspname, c.relname,
     )::text),
     EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel pr ON pr.prpubid = p.oid
         WHERE p.pubname = $PUBLICATION AND pr.prrelid = c.oid AND pr.prqual IS NULL AND pr.prattrs IS NULL
-            AND p.pubviaroot AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate)
+            AND p.pubviaroot AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate),
+    pg_current_snapshot()
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $OID::oid"#;
+
+/// What [`answer`] reads; behind that comes the snapshot in which it is so.
+pub const COLUMNS: usize = 5;
 
 /// The question for a table, by its oid, and the publication it is in.
 pub fn question(relation: u32, publication: &str) -> String {
@@ -54,7 +58,7 @@ pub fn question(relation: u32, publication: &str) -> String {
 pub fn answer(rows: &[Row]) -> Result<Option<Facts>> {
     match rows.first().map(Vec::as_slice) {
         None => Ok(None),
-        Some([Some(schema), Some(name), Some(shards), Some(fingerprint), Some(published)]) => Ok(Some(Facts {
+        Some([Some(schema), Some(name), Some(shards), Some(fingerprint), Some(published), ..]) => Ok(Some(Facts {
             schema: schema.clone(),
             name: name.clone(),
             shards: shards.clone(),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pool::Conn;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::{self, Facts};
 use crate::lsn::Lsn;
 use crate::node::{self, cell};
-use crate::shared::Shared;
+use crate::shared::{Identity, Shared};
 
 /// Who may wait for an answer at once.
 const WAITING: usize = 256;
@@ -23,26 +23,46 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// How often the node's end of log is asked for although nobody waits for it.
 const LOOK: Duration = Duration::from_millis(500);
 
-const END: &str = "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), current_setting('server_version_num')::int4 >= 170000";
+const END: &str = "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), current_setting('server_version_num')::int4 >= 170000, pg_current_snapshot()";
 /// Non-transactional: it is flushed with all before it.
 const FLUSH_17: &str = "SELECT pg_logical_emit_message(false, 'herd_column', ''::text, true)";
 /// A commit waits for its flush.
 const FLUSH_OLD: &str = "SET synchronous_commit = local; SELECT pg_logical_emit_message(true, 'herd_column', ''::text)";
 
-struct End {
-    answer: oneshot::Sender<Result<Lsn>>,
+/// How far the node is.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Where its log ends.
+    pub lsn: Lsn,
+    /// When it was asked, as its transactions tell.
+    pub moment: Option<Moment>,
 }
+
+/// A moment of the node: which transactions had ended (`pg_current_snapshot()`). What is read at moments that are equal is the same, as snapshots see just
+/// what these have done. On other connections it is another one: a server that was restarted may give numbers of lost transactions again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub connection: u64,
+    pub snapshot: Arc<str>,
+}
+
+struct WaitsForEnd {
+    answer: oneshot::Sender<Result<End>>,
+}
+
+/// What a table is, and the snapshot in which it is so.
+pub type Told = Option<(Facts, Arc<str>)>;
 
 struct Table {
     relation: u32,
-    answer: oneshot::Sender<Result<Option<Facts>>>,
+    answer: oneshot::Sender<Result<Told>>,
 }
 
 /// Asks the node.
 #[derive(Clone)]
 pub struct Freshness {
     shared: Arc<Shared>,
-    ends: mpsc::Sender<End>,
+    ends: mpsc::Sender<WaitsForEnd>,
     tables: mpsc::Sender<Table>,
 }
 
@@ -59,14 +79,14 @@ impl Freshness {
     }
 
     /// Where the node's log ends. Everything that was acknowledged before this was called is before it, and it will be sent.
-    pub async fn end(&self) -> Result<Lsn> {
+    pub async fn end(&self) -> Result<End> {
         let (answer, answered) = oneshot::channel();
-        self.ends.send(End { answer }).await.map_err(|_| Error::Gone)?;
+        self.ends.send(WaitsForEnd { answer }).await.map_err(|_| Error::Gone)?;
         answered.await.map_err(|_| Error::Gone)?
     }
 
     /// What a table is on the node now; `None`: there is none.
-    pub async fn table(&self, relation: u32) -> Result<Option<Facts>> {
+    pub async fn table(&self, relation: u32) -> Result<Told> {
         let (answer, answered) = oneshot::channel();
         self.tables.send(Table { relation, answer }).await.map_err(|_| Error::Gone)?;
         answered.await.map_err(|_| Error::Gone)?
@@ -90,29 +110,35 @@ async fn connect(shared: &Shared) -> Result<Conn> {
     }
 }
 
+/// A connection that is kept while it works.
+struct Kept {
+    conn: Conn,
+    of: Identity,
+    /// No other connection has the same.
+    number: u64,
+}
+
 /// Asks these, on a connection that is kept while it works.
-async fn ask(
-    shared: &Shared,
-    kept: &mut Option<(Conn, crate::shared::Identity)>,
-    sqls: &[String],
-) -> Result<Vec<Result<Vec<catalog::Row>>>> {
+async fn ask(shared: &Shared, kept: &mut Option<Kept>, sqls: &[String]) -> Result<Vec<Result<Vec<catalog::Row>>>> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let known = shared.identity.lock().clone();
-    let (mut conn, of) = match kept.take().filter(|(conn, of)| !conn.is_broken() && Some(of) == known.as_ref()) {
+    let mut with = match kept.take().filter(|kept| !kept.conn.is_broken() && Some(&kept.of) == known.as_ref()) {
         Some(kept) => kept,
         None => {
             let conn = connect(shared).await?;
-            (conn, known.ok_or_else(|| Error::NotFresh("the store has not yet found its node".into()))?)
+            let of = known.ok_or_else(|| Error::NotFresh("the store has not yet found its node".into()))?;
+            Kept { conn, of, number: NUMBER.fetch_add(1, Ordering::Relaxed) }
         }
     };
     let answers =
-        timeout(ANSWER, conn.kept_all(sqls)).await.map_err(|_| Error::surprise("the node does not answer"))?;
+        timeout(ANSWER, with.conn.kept_all(sqls)).await.map_err(|_| Error::surprise("the node does not answer"))?;
     if answers.len() == sqls.len() {
-        *kept = Some((conn, of));
+        *kept = Some(with);
     }
     Ok(answers.into_iter().map(|answer| answer.map_err(Error::from)).collect())
 }
 
-async fn ask_ends(shared: Arc<Shared>, mut waiting: mpsc::Receiver<End>) {
+async fn ask_ends(shared: Arc<Shared>, mut waiting: mpsc::Receiver<WaitsForEnd>) {
     let mut kept = None;
     let mut batch = Vec::new();
     while waiting.recv_many(&mut batch, WAITING).await > 0 {
@@ -121,8 +147,11 @@ async fn ask_ends(shared: Arc<Shared>, mut waiting: mpsc::Receiver<End>) {
         let rows = answered.and_then(|mut answers| answers.pop().unwrap_or(Err(Error::Gone)));
         let end = rows.as_ref().ok().and_then(|rows| cell(rows, 0)?.parse::<Lsn>().ok());
         let flushed = rows.as_ref().ok().and_then(|rows| cell(rows, 1)?.parse::<Lsn>().ok());
+        let snapshot = rows.as_ref().ok().and_then(|rows| cell(rows, 3)).map(Arc::from);
+        let moment = kept.as_ref().zip(snapshot).map(|(kept, snapshot)| Moment { connection: kept.number, snapshot });
         let why = rows.as_ref().err().map_or_else(|| "the node has no log".to_string(), ToString::to_string);
-        for End { answer } in batch.drain(..) {
+        for WaitsForEnd { answer } in batch.drain(..) {
+            let end = end.map(|lsn| End { lsn, moment: moment.clone() });
             let _ = answer.send(end.ok_or_else(|| Error::NotFresh(why.clone())));
         }
         let (Some(end), Some(flushed)) = (end, flushed) else { continue };
@@ -130,7 +159,7 @@ async fn ask_ends(shared: Arc<Shared>, mut waiting: mpsc::Receiver<End>) {
         if shared.applied() >= end {
             shared.is_fresh_as_of(asked);
         } else if flushed < end
-            && let Some((conn, _)) = kept.as_mut()
+            && let Some(Kept { conn, .. }) = kept.as_mut()
         {
             // What is not flushed is not sent; a commit need not be. It takes as long as the disk does, and serves who comes meanwhile as well.
             let flush = if rows.is_ok_and(|rows| cell(&rows, 2) == Some("t")) { FLUSH_17 } else { FLUSH_OLD };
@@ -153,17 +182,22 @@ async fn ask_tables(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Table>) {
         let answers = ask(&shared, &mut kept, &questions).await;
         for Table { relation, answer } in batch.drain(..) {
             let place = relations.binary_search(&relation).unwrap_or(usize::MAX);
-            let told = match &answers {
+            let told_now = match &answers {
                 Ok(answers) => match answers.get(place) {
-                    Some(Ok(rows)) => fingerprint::answer(rows),
+                    Some(Ok(rows)) => told(rows),
                     Some(Err(e)) => Err(Error::NotFresh(e.to_string())),
                     None => Err(Error::NotFresh("the connection to the node was lost".into())),
                 },
                 Err(e) => Err(Error::NotFresh(e.to_string())),
             };
-            let _ = answer.send(told);
+            let _ = answer.send(told_now);
         }
     }
+}
+
+fn told(rows: &[catalog::Row]) -> Result<Told> {
+    let snapshot = cell(rows, fingerprint::COLUMNS).unwrap_or_default().into();
+    Ok(fingerprint::answer(rows)?.map(|facts| (facts, snapshot)))
 }
 
 /// Keeps asking where the log ends, so that it is known how old what can be read is at most.
@@ -177,7 +211,7 @@ async fn look(freshness: Freshness) {
                 if let Ok(end) = freshness.end().await
                     && asked.len() < WAITING
                 {
-                    asked.push_back((now, end));
+                    asked.push_back((now, end.lsn));
                 }
             }
             changed = position.changed(), if !asked.is_empty() => {

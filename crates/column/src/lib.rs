@@ -45,5 +45,6 @@ pub mod slot;
 pub mod status;
 pub mod store;
 pub mod types;
+pub mod unchanged;
 pub mod value;
 pub mod wanted;

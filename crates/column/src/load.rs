@@ -73,12 +73,13 @@ impl Writer {
             conn.prepare("SELECT id, relation, since, shape, fingerprint, signed_zeros FROM herd_copy")?;
         let rows = statement.query_map([], |row| {
             let (relation, since, fingerprint) = (row.get(1)?, Lsn(row.get(2)?), row.get(4)?);
-            let made = Made { relation, since, fingerprint, signed_zeros: row.get(5)? };
+            let made = Made { relation, since, fingerprint, signed_zeros: row.get(5)?, first_bytes: false };
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(3)?, made))
         })?;
         for row in rows {
-            let (id, shape, made) = row?;
-            let shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
+            let (id, shape, mut made) = row?;
+            let shape: Shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
+            made.first_bytes = shape.first_bytes;
             let (fingerprint, since) = (made.fingerprint.clone(), made.since);
             let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
             copies.entry(made.relation).or_default().push(held);
@@ -153,6 +154,7 @@ impl Writer {
             table(id)
         );
         let mut made = self.shared.made.write();
+        let _changes = self.shared.content.changes();
         self.conn.execute_batch(&sql).inspect_err(|_| {
             let _ = self.conn.execute_batch("ROLLBACK");
         })?;
@@ -165,7 +167,7 @@ impl Writer {
         self.drop_copy(id)?;
         let name = format!("load_{id}");
         self.conn.execute_batch(&duck::create(&name, shape))?;
-        let mut columns = Columns::new(shape.kinds());
+        let mut columns = Columns::of(shape);
         let mut total = 0;
         while let Some(frames) = coming.blocking_recv() {
             for frame in &frames {
@@ -191,13 +193,17 @@ impl Writer {
         self.conn.execute_batch("BEGIN TRANSACTION")?;
         let done = self.make(&fresh, &from, &to);
         let mut made = self.shared.made.write();
+        let _changes = self.shared.content.changes();
         let finished = done.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
         if let Err(error) = finished {
             let _ = self.conn.execute_batch("ROLLBACK");
             return Err(error);
         }
         let Fresh { shape, fingerprint, signed_zeros, .. } = fresh;
-        made.insert(id, Made { relation, since, fingerprint: fingerprint.clone(), signed_zeros });
+        made.insert(
+            id,
+            Made { relation, since, fingerprint: fingerprint.clone(), signed_zeros, first_bytes: shape.first_bytes },
+        );
         drop(made);
         let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
         self.copies.entry(relation).or_default().push(held);

@@ -56,7 +56,8 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let readers = Readers::new(writer.connection(), READERS)?;
     let writer = writer.spawn()?;
     let freshness = Freshness::spawn(shared.clone());
-    let reads = Reads { shared: shared.clone(), freshness, readers, writer: writer.clone() };
+    let (shared_by, unchanged) = (shared.clone(), Default::default());
+    let reads = Reads { shared: shared_by, freshness, readers, writer: writer.clone(), unchanged };
     let mut terminate = signal(SignalKind::terminate())?;
     tracing::info!("listening on {}", listener.local_addr()?);
     tokio::select! {

@@ -23,6 +23,8 @@ pub struct Query {
     pub rows_max: u64,
     pub bytes_max: u64,
     pub sql: String,
+    /// The same, asked of copies that have the first bytes of long texts in columns of their own.
+    pub by_first_bytes: Option<String>,
 }
 
 /// One of the copies it reads, and what the asker takes its table for.
@@ -49,6 +51,8 @@ struct Header {
     rows_max: u64,
     #[serde(default = "bytes")]
     bytes_max: u64,
+    #[serde(default)]
+    by_first_bytes: Option<String>,
 }
 
 fn wait() -> u64 {
@@ -74,6 +78,7 @@ impl Query {
         let header: Header =
             serde_json::from_str(header).map_err(|e| Error::Question(format!("the first line: {e}")))?;
         check(sql)?;
+        header.by_first_bytes.as_deref().map(check).transpose()?;
         let types = header.types.iter().map(|name| As::parse(name)).collect::<Result<_>>()?;
         Ok(Query {
             tables: header.tables,
@@ -83,6 +88,7 @@ impl Query {
             rows_max: header.rows_max.min(ROWS_MAX),
             bytes_max: header.bytes_max.min(BYTES_MAX),
             sql: sql.to_string(),
+            by_first_bytes: header.by_first_bytes,
         })
     }
 }

@@ -1,5 +1,5 @@
 //! One read, in five steps: (1) where does the node's log end, (2) wait until that is applied, (3) take a snapshot of the copies,
-//! (4) ask the node whether the tables are still what the copies were made of, (5) run the SELECT in the snapshot.
+//! (4) ask the node whether the tables are still what the copies were made of, if that is not known (`unchanged.rs`), (5) run the SELECT in the snapshot.
 //!
 //! Why (4) is after (3): what rewrote a table before (4) is seen by (4); what rewrites it later is not in the snapshot.
 //! It does not know who asks.
@@ -14,12 +14,14 @@ use wire::backend;
 
 use crate::duck;
 use crate::error::{Error, Result};
-use crate::freshness::Freshness;
+use crate::fingerprint::Facts;
+use crate::freshness::{End, Freshness, Moment};
 use crate::jobs::Handle;
 use crate::print::{As, Zeros, put_rows};
 use crate::query::{Query, Table};
 use crate::readers::Readers;
 use crate::shared::{Made, Shared, State};
+use crate::unchanged::{Seen, Unchanged};
 
 /// Answers questions. All clones are one.
 #[derive(Clone)]
@@ -28,6 +30,7 @@ pub struct Reads {
     pub freshness: Freshness,
     pub readers: Readers,
     pub writer: Handle,
+    pub unchanged: Arc<Unchanged>,
 }
 
 /// Messages for the client, and how many rows are among them.
@@ -41,24 +44,29 @@ impl Reads {
     pub async fn read(&self, query: Query) -> Result<Answer> {
         let came = Instant::now();
         self.all_are_ready(&query.tables)?;
-        self.fresh(&query, came).await?;
+        let moment = self.fresh(&query, came).await?;
         let mut reader = self.readers.get().await?;
         let applied = self.shared.applied();
         let (tables, shared) = (query.tables.clone(), self.shared.clone());
         let (began, begun) = oneshot::channel();
         let answer = reader.run(move |conn| {
-            let made = snapshot(conn, &shared, &query.tables)?;
+            let (made, content) = snapshot(conn, &shared, &query.tables)?;
             // A copy that is newer than all others are is not read until they are as new.
             if let Some(made) = made.iter().find(|made| made.since > applied) {
                 return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
             }
             let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
-            let _ = began.send(made);
-            run(conn, &query, zeros)
+            let by_first_bytes = query.by_first_bytes.as_ref().filter(|_| made.iter().all(|made| made.first_bytes));
+            let sql = by_first_bytes.unwrap_or(&query.sql);
+            let _ = began.send((made, content));
+            run(conn, &query, sql, zeros)
         });
         let same = async {
             match begun.await {
-                Ok(made) => self.all_are_same(&tables, &made).await,
+                Ok((made, content)) => {
+                    let seen = moment.zip(content).map(|(moment, content)| Seen { moment, content });
+                    self.all_are_same(&tables, &made, seen.as_ref()).await
+                }
                 // The answer says why there is no snapshot.
                 Err(_) => Ok(()),
             }
@@ -83,23 +91,35 @@ impl Reads {
         Ok(())
     }
 
+    /// What a table is: the node is asked, if it may have changed.
+    async fn facts(&self, relation: u32, seen: Option<&Seen>) -> Result<Option<Facts>> {
+        if let Some(facts) = seen.and_then(|seen| self.unchanged.facts(relation, seen)) {
+            return Ok(Some(facts));
+        }
+        let told = self.freshness.table(relation).await?;
+        if let Some(seen) = seen {
+            self.unchanged.found(relation, seen, &told);
+        }
+        Ok(told.map(|(facts, _)| facts))
+    }
+
     /// Steps 1 and 2. With a bound, nothing is waited for where all that was committed that long ago is known to be applied: the node was
     /// asked where its log ends at a moment that is not longer ago, and all of that is applied. Where that is not known, it is as without a bound.
-    async fn fresh(&self, query: &Query, came: Instant) -> Result<()> {
+    async fn fresh(&self, query: &Query, came: Instant) -> Result<Option<Moment>> {
         if let Some(stale_ms) = query.stale_ms
             && self.shared.fresh_as_of().is_some_and(|as_of| as_of + Duration::from_millis(stale_ms) >= came)
         {
-            return Ok(());
+            return Ok(None);
         }
         let reached = async {
-            let end = self.freshness.end().await?;
+            let End { lsn: end, moment } = self.freshness.end().await?;
             if self.shared.applied() < end {
                 // It may be read already, and wait for being committed.
                 self.shared.want(end);
                 self.writer.nudge();
                 self.freshness.reach(end).await;
             }
-            Ok(())
+            Ok(moment)
         };
         let wait = Duration::from_millis(query.wait_ms).saturating_sub(came.elapsed());
         let late = |_| Error::NotFresh(format!("the node's changes were not applied within {} ms", query.wait_ms));
@@ -107,10 +127,10 @@ impl Reads {
     }
 
     /// Step 4.
-    async fn all_are_same(&self, tables: &[Table], made: &[Made]) -> Result<()> {
+    async fn all_are_same(&self, tables: &[Table], made: &[Made], seen: Option<&Seen>) -> Result<()> {
         for (table, made) in tables.iter().zip(made) {
-            let now = self.freshness.table(made.relation).await?;
-            let Some(now) = now.filter(|now| now.fingerprint == made.fingerprint) else {
+            let Some(now) = self.facts(made.relation, seen).await?.filter(|now| now.fingerprint == made.fingerprint)
+            else {
                 self.shared.is_changed(table.copy, "the table was changed");
                 return Err(Error::Changed(format!("the table of copy {} is not what was copied", table.copy)));
             };
@@ -125,20 +145,22 @@ impl Reads {
     }
 }
 
-/// Step 3. BEGIN takes the snapshot (`immediate_transaction_mode`), and what is told of the copies is what is in it.
-fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Result<Vec<Made>> {
+/// Step 3, and which content that has, if it is known. BEGIN takes the snapshot (`immediate_transaction_mode`), and what is told of the copies is what is in it.
+fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Result<(Vec<Made>, Option<u64>)> {
     let made = shared.made.read();
+    let content = shared.content.number();
     conn.execute_batch("BEGIN TRANSACTION READ ONLY")?;
+    let content = content.filter(|number| shared.content.number() == Some(*number));
     let of = |table: &Table| {
         let found = made.get(&table.copy).cloned();
         found.ok_or_else(|| Error::Changed(format!("there is no copy {}", table.copy)))
     };
-    tables.iter().map(of).collect()
+    Ok((tables.iter().map(of).collect::<Result<_>>()?, content))
 }
 
 /// Step 5.
-fn run(conn: &duckdb::Connection, query: &Query, zeros: Zeros) -> Result<Answer> {
-    let batches = duck::all(conn, &query.sql)?;
+fn run(conn: &duckdb::Connection, query: &Query, sql: &str, zeros: Zeros) -> Result<Answer> {
+    let batches = duck::all(conn, sql)?;
     let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     if rows as u64 > query.rows_max {
         return Err(Error::TooMuch { max: query.rows_max, what: "rows" });

@@ -1,5 +1,6 @@
 //! What a copy is made of, and how that is kept in the store's file. It does not know what is in it.
 
+use catalog::first_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::pgoutput::Relation;
@@ -13,6 +14,9 @@ pub struct Shape {
     pub key: Vec<usize>,
     /// The table's columns as its changes are told.
     pub told: Vec<Told>,
+    /// Long texts have their first bytes in columns of their own, behind the others, in their order; not so in what older stores have made.
+    #[serde(default)]
+    pub first_bytes: bool,
 }
 
 /// A column of a copy.
@@ -42,6 +46,11 @@ impl Shape {
     /// Of each of the copy's columns.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> + '_ {
         self.columns.iter().map(Column::kind)
+    }
+
+    /// Whether it has a column of the first bytes of this one.
+    pub fn has_first_bytes(&self, column: &Column) -> bool {
+        self.first_bytes && first_bytes::are_kept(column.type_oid, column.modifier)
     }
 
     /// Of each of the key's columns.

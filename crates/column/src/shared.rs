@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
 use crate::lsn::Lsn;
+use crate::unchanged::Content;
 
 /// How far the node's log is in DuckDB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct Made {
     pub fingerprint: String,
     /// Some zero of its floats may have lost its sign, or got one.
     pub signed_zeros: bool,
+    /// See [`Shape::first_bytes`](crate::shape::Shape::first_bytes).
+    pub first_bytes: bool,
 }
 
 /// All clones are one, behind an [`Arc`].
@@ -81,6 +84,8 @@ pub struct Shared {
     /// As table herd_copy has it, so that a read need not ask DuckDB. Who commits a change of that table holds it from before the COMMIT until this
     /// is the same; a read holds it while its transaction begins.
     pub made: RwLock<BTreeMap<i64, Made>>,
+    /// Who commits in DuckDB what a read may find says so from before the COMMIT until behind it.
+    pub content: Content,
     pub identity: Mutex<Option<Identity>>,
     /// What readers wait for, at most.
     wanted: AtomicU64,
@@ -105,6 +110,7 @@ impl Shared {
             position: watch::Sender::new(Position::default()),
             copies: Mutex::default(),
             made: RwLock::default(),
+            content: Content::default(),
             identity: Mutex::default(),
             wanted: AtomicU64::new(0),
             waits: Notify::new(),

@@ -16,6 +16,7 @@ mod compare;
 mod conditional;
 mod constant;
 mod expression;
+mod first_bytes;
 mod from;
 mod infer;
 mod own;
@@ -46,6 +47,8 @@ pub enum ColumnRead {
 pub struct ColumnPart {
     /// DuckDB's SQL. In the place of [`Piece::Param`](crate::Piece::Param) stands what [`parameter`] writes of its value; it has no other pieces.
     pub text: Text,
+    /// The same for stores whose copies have the first bytes of long texts in columns of their own, where that is less to read.
+    pub by_first_bytes: Option<Text>,
     /// The tables that have to have copies: indexes into [`crate::Whole::tables`].
     pub tables: Vec<usize>,
     /// The names of the tables' columns that are read: who may not read these may not have the answer.

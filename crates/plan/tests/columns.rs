@@ -115,7 +115,7 @@ fn show(sql: &str, context: &Context) -> String {
 }
 
 fn show_columns(out: &mut String, can: &ColumnPart) {
-    let ColumnPart { text, tables, columns, types, params, scans, bounded } = can;
+    let ColumnPart { text, by_first_bytes, tables, columns, types, params, scans, bounded } = can;
     let types: Vec<String> = types.iter().map(ToString::to_string).collect();
     let params: String = params.iter().map(|(n, oid)| format!("; ${n} is {oid}")).collect();
     let named: usize = text.params().count();
@@ -124,6 +124,9 @@ fn show_columns(out: &mut String, can: &ColumnPart) {
     let flags = [(*scans, "scans"), (*bounded, "bounded")];
     let flags: String = flags.iter().filter(|(is, _)| *is).map(|(_, name)| format!("; {name}")).collect();
     writeln!(out, "  columns: {text}\n  {}{params}{flags}", types.join(", ")).unwrap();
+    if let Some(text) = by_first_bytes {
+        writeln!(out, "  by first bytes: {text}").unwrap();
+    }
 }
 
 /// The golden herd, and beside it:

@@ -2,17 +2,18 @@
 //!
 //! Any doubt, and whatever a store says that is not rows, leads back to the nodes' rows: a store is never needed. What can be asked of
 //! it at all is the plan's to say (`plan/src/columns.rs`), how fresh it has to be the session's. Rights are the client's: home is
-//! asked, as the client's role, for no rows of the very columns. The store compares the table's name and its shards' with what its
+//! asked, as the client's role, for no rows of the very columns, while the stores are at it. The store compares the table's name and its shards' with what its
 //! node has in the moment it reads.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::{NodeId, Row, qualified, quote_ident};
 use plan::columns::{ColumnPart, ColumnRead, ColumnType, parameter};
-use plan::{AddUp, Finish, Merge, Part, Piece, Slice};
+use plan::{AddUp, Finish, Merge, Part, Piece, Slice, Text};
 use pool::PoolError;
+use tokio::task::JoinSet;
 use txn::Cuts;
 
 use crate::arrays::Arrays;
@@ -47,13 +48,17 @@ impl<C: Client> Work<'_, C> {
             let Some(asked) = self.questions(compiled, read, &nodes, &bound) else { return Ok(None) };
             questions.push(asked);
         }
+        // Stores begin while home is asked, and are told to stop where it says no.
+        let came = Instant::now();
+        let begun: Vec<_> = questions.into_iter().map(begin).collect();
         let Some(limit) = self.may_read(compiled, &reads).await else { return Ok(None) };
         let mut answers = Vec::with_capacity(parts.len());
-        for asked in questions {
+        for begun in begun {
+            let left = limit.map(|limit| limit.saturating_sub(came.elapsed()));
             let all = tokio::select! {
                 biased;
                 () = self.client.cancelled() => return Err(ExecError::cancelled()),
-                all = ask_all(asked, limit) => all?,
+                all = all_of(begun, left) => all?,
             };
             match all {
                 Ok(rows) => answers.push(rows),
@@ -133,7 +138,8 @@ impl<C: Client> Work<'_, C> {
         nodes: &BTreeSet<NodeId>,
         bound: &Bound,
     ) -> Option<Vec<(Store, Asked)>> {
-        let sql = text(read, bound)?;
+        let sql = text(read, &read.text, bound)?;
+        let by_first_bytes = read.by_first_bytes.as_ref().and_then(|by| text(read, by, bound));
         let mut asked = Vec::with_capacity(nodes.len());
         for node in nodes {
             let store = self.herd.store(&self.epoch.snapshot, *node)?.clone();
@@ -144,7 +150,8 @@ impl<C: Client> Work<'_, C> {
             };
             let tables = read.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
             let types = read.types.iter().map(ToString::to_string).collect();
-            asked.push((store, Asked { tables, types, sql: sql.clone(), fresh: self.columns }));
+            let (sql, by_first_bytes) = (sql.clone(), by_first_bytes.clone());
+            asked.push((store, Asked { tables, types, sql, by_first_bytes, fresh: self.columns }));
         }
         Some(asked)
     }
@@ -221,12 +228,12 @@ fn bytes(row: &Row) -> usize {
 }
 
 /// The store's text of this execution.
-fn text(read: &ColumnPart, bound: &Bound) -> Option<String> {
+fn text(read: &ColumnPart, text: &Text, bound: &Bound) -> Option<String> {
     if !read.params.iter().all(|(n, ty)| bound.types.get(n - 1) == Some(ty)) {
         return None;
     }
     let mut sql = String::new();
-    for piece in read.text.pieces() {
+    for piece in text.pieces() {
         match piece {
             Piece::Sql(text) => sql.push_str(text),
             Piece::Param(n) => {
@@ -245,15 +252,20 @@ fn text(read: &ColumnPart, bound: &Bound) -> Option<String> {
     Some(sql)
 }
 
-/// All at once. The outer error is the client's, the inner one only says why rows are to be read.
-async fn ask_all(
-    asked: Vec<(Store, Asked)>,
-    limit: Option<Duration>,
-) -> Result<std::result::Result<Vec<Row>, PoolError>> {
-    let mut tasks = tokio::task::JoinSet::new();
+/// What stores say, each with its place.
+type Begun = JoinSet<(usize, std::result::Result<Vec<Row>, PoolError>)>;
+
+/// Asks all at once. Who drops it wants no answers any more.
+fn begin(asked: Vec<(Store, Asked)>) -> Begun {
+    let mut tasks = JoinSet::new();
     for (at, (store, asked)) in asked.into_iter().enumerate() {
         tasks.spawn(async move { (at, store.rows(&asked).await) });
     }
+    tasks
+}
+
+/// All answers. The outer error is the client's, the inner one only says why rows are to be read.
+async fn all_of(mut tasks: Begun, limit: Option<Duration>) -> Result<std::result::Result<Vec<Row>, PoolError>> {
     let gather = async {
         let mut all = Vec::with_capacity(tasks.len());
         while let Some(done) = tasks.join_next().await {

@@ -40,6 +40,8 @@ pub struct Asked {
     pub types: Vec<String>,
     /// In the store's own SQL.
     pub sql: String,
+    /// The same for copies that have the first bytes of long texts in columns of their own.
+    pub by_first_bytes: Option<String>,
     pub fresh: ColumnUse,
 }
 
@@ -113,6 +115,7 @@ impl Store {
             "stale_ms": asked.fresh.stale_ms,
             "rows_max": ROWS_MAX,
             "bytes_max": BYTES_MAX,
+            "by_first_bytes": asked.by_first_bytes,
         });
         self.conns.rows(&self.target, &format!("{header}\n{}", asked.sql)).await
     }

@@ -36,6 +36,9 @@ pub enum Kind {
     /// IN or NOT IN.
     List(Box<Expr>, &'static str, Vec<Expr>),
     Aggregate(Box<Aggregate>),
+    /// See [`catalog::first_bytes`].
+    FirstBytes(u64),
+    Bound(Box<Bound>),
 }
 
 /// A table's column.
@@ -48,6 +51,19 @@ pub struct Column {
     pub bytes: bool,
     /// Strings of other bytes are not equal.
     pub deterministic: bool,
+}
+
+/// The rows whose number is not behind that of the first rows by it: as many as are wanted, and those that have the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Of one copy's rows.
+    pub copy: i64,
+    /// The first bytes of the text by which rows are ordered.
+    pub number: Column,
+    pub descending: bool,
+    /// Of rows for which this is true.
+    pub condition: Option<Expr>,
+    pub limit: Expr,
 }
 
 /// A call of an aggregate.
@@ -64,7 +80,12 @@ impl Expr {
     /// Each of its operands.
     pub fn operands(&self) -> Vec<&Expr> {
         match &self.kind {
-            Kind::Column(_) | Kind::Constant(_) | Kind::Null | Kind::Param(..) => vec![],
+            Kind::Column(_)
+            | Kind::Constant(_)
+            | Kind::Null
+            | Kind::Param(..)
+            | Kind::FirstBytes(_)
+            | Kind::Bound(_) => vec![],
             Kind::Infix(_, operands) | Kind::Call(_, operands) => operands.iter().collect(),
             Kind::Prefix(_, e) | Kind::Postfix(e, _) | Kind::Cast(e) => vec![e],
             Kind::Case { whens, otherwise } => {
@@ -208,7 +229,26 @@ impl Writer {
                 self.sql("))");
             }
             Kind::Aggregate(a) => self.aggregate(a),
+            Kind::FirstBytes(number) => self.sql(&format!("{number}::UBIGINT")),
+            Kind::Bound(bound) => self.bound(bound),
         }
+    }
+
+    fn bound(&mut self, bound: &Bound) {
+        let (sign, last, direction) = if bound.descending { (">=", "min", "DESC") } else { ("<=", "max", "ASC") };
+        self.sql("(");
+        self.column(&bound.number);
+        self.sql(&format!(" {sign} (SELECT {last}(n) FROM (SELECT "));
+        self.column(&bound.number);
+        self.sql(&format!(" AS n FROM copy_{} AS ", bound.copy));
+        self.table(bound.number.table);
+        if let Some(condition) = &bound.condition {
+            self.sql(" WHERE ");
+            self.expression(condition);
+        }
+        self.sql(&format!(" ORDER BY 1 {direction} LIMIT "));
+        self.expression(&bound.limit);
+        self.sql(") AS b))");
     }
 
     fn aggregate(&mut self, a: &Aggregate) {

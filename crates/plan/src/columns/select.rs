@@ -7,7 +7,7 @@ use super::expression::{Expr, Kind, Writer};
 use super::from::{self, From};
 use super::infer::Reader;
 use super::types::Ty;
-use super::{ColumnPart, Found, Rows, aggregate, compare, refused, scans};
+use super::{ColumnPart, Found, Rows, aggregate, compare, first_bytes, refused, scans};
 use crate::levels::Analysis;
 use crate::rewrite;
 
@@ -15,6 +15,7 @@ use crate::rewrite;
 const FEW_ROWS: u64 = 100_000;
 
 /// What a Part asks, translated.
+#[derive(Clone)]
 pub struct Select {
     pub distinct: bool,
     /// With the names they have in the Part.
@@ -54,6 +55,11 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
     let types = types.collect::<Found<Vec<_>>>()?;
     let mut writer = Writer::new(reader.tables.len());
     select.write(&from, &reader, &mut writer);
+    let by_first_bytes = first_bytes::select(&select, &from, &reader).map(|select| {
+        let mut writer = Writer::new(reader.tables.len());
+        select.write(&from, &reader, &mut writer);
+        writer.text()
+    });
     let mut params = writer.params.clone();
     params.sort_unstable();
     if let Some(twice) = params.windows(2).find(|w| w[0].0 == w[1].0) {
@@ -72,6 +78,7 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
     }
     Ok(ColumnPart {
         text: writer.text(),
+        by_first_bytes,
         tables: columns.iter().map(|(number, _)| *number).collect(),
         columns,
         types,
@@ -210,7 +217,7 @@ impl Select {
     }
 
     /// Rows become groups.
-    fn groups_rows(&self) -> bool {
+    pub fn groups_rows(&self) -> bool {
         let above = self.targets.iter().map(|(_, e)| e).chain(&self.having).chain(self.order.iter().map(|(e, _)| e));
         !self.groups.is_empty() || self.having.is_some() || above.into_iter().any(Expr::has_aggregate)
     }
