@@ -9,17 +9,12 @@ At scale 1 the answers of Q1, Q6, Q14 and Q17 are also compared with those that 
 """
 
 import argparse
-import contextlib
 import decimal
-import statistics
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
-import psycopg
-
-from common import herd, peak_kib, plain, print_table
-from harness.server import Server
+from queries import Server, compare, servers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from applications.programs import tpch_queries, tpch_rows  # noqa: E402
@@ -61,13 +56,9 @@ def _fill(server: Server, statements: list[str], rows: Path) -> None:
             connection.execute(statement)
 
 
-def _measure(connection: psycopg.Connection, query: str) -> tuple[list, float]:
-    started = time.perf_counter()
-    rows = connection.execute(query, prepare=False).fetchall()
-    return rows, time.perf_counter() - started
-
-
 def _check_known(number: int, rows: list[tuple]) -> None:
+    if number not in _KNOWN:
+        return
     printed = tuple(str(v.quantize(decimal.Decimal("0.01"))) if isinstance(v, decimal.Decimal) else str(v) for v in rows[0])
     if printed != _KNOWN[number]:
         raise SystemExit(f"Q{number}: {printed} instead of TPC's {_KNOWN[number]}")
@@ -83,42 +74,13 @@ def main() -> None:
     parser.add_argument("--only", default="")
     chosen = parser.parse_args()
     numbers = [int(n) for n in chosen.only.split(",") if n] or list(tpch_queries.QUERIES)
-    with contextlib.ExitStack() as stack:
-        postgres = stack.enter_context(plain())
-        herds = {"placed": stack.enter_context(herd()), "own keys": stack.enter_context(herd())}
-        _fill(postgres.server, _schema(0, None), chosen.rows)
-        for way, made in herds.items():
-            _fill(made.server, _schema(chosen.shards, way == "placed"), chosen.rows)
-            print(f"{way}: filled", flush=True)
-        routers = {way: made.process_id(made.port) for way, made in herds.items()}
-        servers = {"plain": postgres.server, **{way: made.server for way, made in herds.items()}}
-        connections = {way: stack.enter_context(server.connect()) for way, server in servers.items()}
-        for connection in connections.values():
-            connection.execute(f"SET statement_timeout = '{chosen.seconds}s'")
-        table, sums = [], dict.fromkeys(connections, 0.0)
-        for number in numbers:
-            query = tpch_queries.QUERIES[number].format(scale=chosen.scale)
-            times: dict[str, list[float]] = {way: [] for way in connections}
-            for _ in range(chosen.rounds):
-                answers = {}
-                for way, connection in connections.items():
-                    answers[way], took = _measure(connection, query)
-                    times[way].append(took)
-                for way, rows in answers.items():
-                    same = rows == answers["plain"] if "order by" in query else sorted(rows) == sorted(answers["plain"])
-                    if not same:
-                        raise SystemExit(f"Q{number}, {way}: another answer: {rows[:3]} instead of {answers['plain'][:3]}")
-                if chosen.scale == 1 and number in _KNOWN:
-                    _check_known(number, answers["plain"])
-            medians = {way: statistics.median(each) for way, each in times.items()}
-            for way, took in medians.items():
-                sums[way] += took
-            peaks = [peak_kib(routers[way]) / 1024 for way in herds]
-            table.append([f"Q{number}", *medians.values(), *(medians[way] / medians["plain"] for way in herds), *peaks])
-            print(*(f"{cell:.2f}" if isinstance(cell, float) else cell for cell in table[-1]), flush=True)
-        table.append(["sum", *sums.values(), *(sums[way] / sums["plain"] for way in herds), *(peak_kib(routers[way]) / 1024 for way in herds)])
-        head = ["query", *(f"{way} s" for way in connections), *(f"{way}/plain" for way in herds), *(f"router MB, {way}" for way in herds)]
-        print_table(f"TPC-H, scale {chosen.scale:g}, {chosen.shards} shards, medians of {chosen.rounds}", head, table)
+    queries = {number: tpch_queries.QUERIES[number].format(scale=chosen.scale) for number in numbers}
+    fill = lambda placed: partial(_fill, statements=_schema(chosen.shards, placed), rows=chosen.rows)
+    with servers({"placed": fill(True), "own keys": fill(False)}, fill(None)) as (found, routers):
+        compare(
+            f"TPC-H, scale {chosen.scale:g}, {chosen.shards} shards, medians of {chosen.rounds}", queries, found, routers, chosen.rounds, chosen.seconds,
+            is_ordered=lambda number, query: "order by" in query, **({"check": _check_known} if chosen.scale == 1 else {}),
+        )
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ class Statement:
 class CorpusFile:
     path: Path
     sections: dict[str, list[Statement]] = field(default_factory=lambda: {name: [] for name in SECTIONS})
+    # In which ways its statements are run; none: in all.
+    modes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -130,6 +132,8 @@ class _Reader:
             included = read(DIRECTORY / "include" / f"{rest}.sql")
             for section, statements in included.sections.items():
                 self.file.sections[section] += statements
+        elif word == "modes":
+            self.file.modes = tuple(rest.split())
         elif word == "reference":
             self._herd_only(f"select create_reference_table('{rest}')")
         else:

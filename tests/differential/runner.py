@@ -48,7 +48,7 @@ class FileRun:
         self._prepare(sections["teardown"], may_fail=True)
         try:
             self._prepare(sections["setup"])
-            for mode in MODES:
+            for mode in self.file.modes or MODES:
                 self._prepare(sections["reset"])
                 self._compare_all(mode)
         finally:

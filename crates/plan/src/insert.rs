@@ -2,12 +2,12 @@
 //!
 //! What must be evaluated once (sequences, volatile keys) is evaluated on home before. It does not know how rows travel.
 
-mod conflict_reads;
 mod copies;
 mod of_rows;
 pub(crate) mod parts;
 mod returned;
 pub(crate) mod sets;
+mod tail_reads;
 
 pub(crate) use of_rows::{output_width, through_router};
 
@@ -52,12 +52,15 @@ pub fn plan(insert: &ast::InsertStmt, statement: &NodeEnum, text: &str, cx: &Con
     let mut a = Analysis::new(cx);
     crate::modify::analyse(&mut a, statement, None)?;
     a.finish_pending()?;
+    if let Some(target) = relation.as_deref().or(cx.target.map(AsRef::as_ref))
+        && (values || !crate::modify::is_local(target))
+        && let Some(plan) = tail_reads::plan(insert, target, cx)?
+    {
+        return Ok(plan);
+    }
     let Some(relation) = relation.filter(|r| !crate::modify::is_local(r)) else {
         return local(insert, &a, source, values, cx);
     };
-    if let Some(plan) = conflict_reads::plan(insert, cx)? {
-        return Ok(plan);
-    }
     refuse_tail(insert, &relation, cx)?;
     sets::refuse(source, cx)?;
     let columns = target_columns(insert, &relation)?;

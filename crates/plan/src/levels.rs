@@ -23,6 +23,7 @@ use crate::types::TableKeys;
 use crate::{Context, Result, Steps};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
+use from::Condition;
 pub(crate) use from::{function_name, view_is_builtin};
 pub use output::star_columns;
 
@@ -69,6 +70,17 @@ pub struct Analysis<'a> {
     pub judged: bool,
     /// What stands in FROM and is no table may be rows that were sent to every node, where each joins them as it likes.
     pub sent: bool,
+    /// What sees less than all of its FROM, where that is asked for (`from_names.rs`).
+    pub narrow: Option<Vec<Narrow<'a>>>,
+    /// Columns that joins have merged, as they were met.
+    merged: Vec<String>,
+}
+
+/// A part of a level's FROM, and what its names may mean: items that it does not see are empty.
+pub struct Narrow<'a> {
+    pub part: &'a Node,
+    pub level: usize,
+    pub seen: Rc<Scope<'a>>,
 }
 
 /// An outer join: LEFT, with its sides told apart.
@@ -130,6 +142,8 @@ impl<'a> Analysis<'a> {
             depth: 0,
             judged: false,
             sent: false,
+            narrow: None,
+            merged: vec![],
         }
     }
 
@@ -300,13 +314,13 @@ impl<'a> Analysis<'a> {
         let scope = Rc::new(scope);
         self.scopes.insert(level, scope.clone());
         if let Some(w) = s.where_clause.as_deref() {
-            conditions.push((w, place));
+            conditions.push(Condition { node: w, place, seen: None });
         }
-        for (condition, place) in &conditions {
-            self.conjuncts(condition, *place, &scope);
+        for c in conditions.iter().filter(|c| !c.is_misread(&scope)) {
+            self.conjuncts(c.node, c.place, &scope);
         }
         self.reduce();
-        self.expressions(conditions.iter().map(|(c, _)| *c), level, &scope, false)?;
+        self.expressions(conditions.iter().map(|c| c.node), level, &scope, false)?;
         let uppers = s.target_list.iter().chain(&s.group_clause).chain(&s.sort_clause).chain(&s.window_clause);
         let uppers = uppers.chain(s.having_clause.as_deref()).chain(&s.distinct_clause);
         let uppers = uppers.chain(s.limit_count.as_deref()).chain(s.limit_offset.as_deref());
@@ -364,16 +378,16 @@ impl<'a> Analysis<'a> {
             let f = self.read_item(item, level, &mut scope, place, &mut conditions)?;
             self.levels[level].from.push(f);
         }
-        conditions.extend(condition.map(|c| (c, holds)));
+        conditions.extend(condition.map(|node| Condition { node, place: holds, seen: None }));
         // What `*` of a change gives depends on its target.
         scope.joins.clear();
         let scope = Rc::new(scope);
         self.scopes.insert(level, scope.clone());
-        for (c, place) in &conditions {
-            self.conjuncts(c, *place, &scope);
+        for c in conditions.iter().filter(|c| !c.is_misread(&scope)) {
+            self.conjuncts(c.node, c.place, &scope);
         }
         self.reduce();
-        self.expressions(conditions.iter().map(|(c, _)| *c), level, &scope, false)?;
+        self.expressions(conditions.iter().map(|c| c.node), level, &scope, false)?;
         Ok(scope)
     }
 }

@@ -28,6 +28,7 @@ mod duplicates;
 pub mod explain;
 pub mod expression;
 pub mod fields;
+mod from_names;
 mod gather;
 mod given;
 mod hidden;
@@ -247,6 +248,12 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         return plan_rewritten(tree, cx, steps);
     }
     needs::refuse_reached(statement, cx)?;
+    if from_names::may_be(statement, cx) {
+        let mut changed = statement.clone();
+        if from_names::qualify(&mut changed, cx, steps)? {
+            return plan_rewritten(changed, cx, steps);
+        }
+    }
     if may_have_ctid(text)
         && let Some(tree) = row_ids::by_key(statement, cx)
     {

@@ -292,15 +292,9 @@ pub fn canonical(c: &ast::ColumnRef, scope: &Scope) -> String {
     }
 }
 
-/// The subquery refers to a column of a level above it (or to something unknown, which could be one).
+/// The subquery refers to a column of a level above it, or to something that could be one: a name beside a function whose columns are not known.
 pub fn refers_outside(s: &ast::SelectStmt, scope: &Scope) -> bool {
-    let is_here = |parts: &[&str]| {
-        scope.items.iter().any(|i| match parts {
-            [column] => i.opaque || i.columns.iter().any(|(n, _)| n == column),
-            [table, _] => i.alias == *table,
-            _ => false,
-        })
-    };
+    let is_here = |parts: &[&str]| matches!(scope.owner(parts), Owner::Level(0));
     search::any(
         s,
         |n| matches!(n, NodeEnum::ColumnRef(c) if !names::has_star(c) && !is_here(&names::strings(&c.fields))),

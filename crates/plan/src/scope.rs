@@ -12,7 +12,7 @@ use sql::{NodeEnum, ast, build, names};
 use crate::classes::Var;
 
 /// One item of a FROM list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Item {
     pub alias: String,
     /// Schema, where the item is a table without an alias.
@@ -121,7 +121,57 @@ impl<'a> With<'a> {
     }
 }
 
+/// What a name means, and how many levels around.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Meaning {
+    Column {
+        hops: usize,
+        item: usize,
+        var: Option<Var>,
+    },
+    /// One that a join has merged.
+    Merged {
+        hops: usize,
+        var: Option<Var>,
+    },
+    /// It may be of something whose columns are not known.
+    Unknown,
+    Nothing,
+}
+
+impl Meaning {
+    /// Whoever goes by the one goes by the other: items of a join with a name of its own are others outside.
+    pub fn is_like(self, other: Meaning) -> bool {
+        let of = |m| match m {
+            Meaning::Column { hops, var, .. } | Meaning::Merged { hops, var } => Some((hops, var)),
+            Meaning::Unknown | Meaning::Nothing => None,
+        };
+        self == other || of(self).is_some() && of(self) == of(other)
+    }
+}
+
 impl<'a> Scope<'a> {
+    /// What the condition of a join sees whose first item is `before`: what is joined there, with what joins within it have merged.
+    pub fn of_join(&self, before: usize, merged: &[String]) -> Self {
+        let mut seen = self.clone();
+        seen.items[..before].iter_mut().for_each(|item| *item = Item::default());
+        seen.merged.retain(|name, _| merged.contains(name));
+        seen
+    }
+
+    /// What a column reference means.
+    pub fn meaning(&self, parts: &[&str]) -> Meaning {
+        for (hops, s) in std::iter::successors(Some(self), |s| s.parent.as_deref()).enumerate() {
+            match s.find(parts) {
+                Found::Column(item, var) => return Meaning::Column { hops, item, var },
+                Found::Merged(var) => return Meaning::Merged { hops, var },
+                Found::Unknown => return Meaning::Unknown,
+                Found::Nothing => {}
+            }
+        }
+        Meaning::Nothing
+    }
+
     /// What a subquery in FROM sees that is not LATERAL.
     pub fn without_items(&self) -> Self {
         Scope { level: self.level, ctes: self.ctes.clone(), parent: self.parent.clone(), ..Default::default() }

@@ -25,6 +25,9 @@ pub fn splices(statement: &NodeEnum, text: &str, a: &Analysis, writes: bool) -> 
             return None;
         }
         let range = u.range.as_ref()?;
+        if range.alias.is_some() && names_hidden(statement, &u.relation.name, a) {
+            return None;
+        }
         let start = usize::try_from(range.location).ok()?;
         // A CTE used twice is analysed twice: its table is named once.
         if !seen.insert(start) {
@@ -37,6 +40,12 @@ pub fn splices(statement: &NodeEnum, text: &str, a: &Analysis, writes: bool) -> 
     found.sort_by_key(|s| s.start);
     let relations: Vec<_> = a.uses.iter().map(|u| u.relation.clone()).collect();
     parent_needed(statement, &relations).then_some(()).map_or(Some(found), |_| None)
+}
+
+/// A column is asked of the table's own name, which its alias hides: the error names the table.
+fn names_hidden(statement: &NodeEnum, table: &str, a: &Analysis) -> bool {
+    let hidden = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if names::strings(&c.fields).first() == Some(&table) && c.fields.len() > 1);
+    search::any(statement, hidden) && !a.scopes.values().flat_map(|s| &s.items).any(|i| i.alias == table)
 }
 
 /// The end of a possibly qualified and quoted name that starts at `start`.

@@ -43,9 +43,14 @@ impl Used {
         Used::of_tree(a, select, |row| is_output(select, row))
     }
 
-    /// The same of a change, whose target is a table as well; rows as values are not among what it may use.
+    /// The same of a change, whose target is a table as well; but for the target's, rows as values are not among what it may use.
     pub fn of_change(a: &Analysis, statement: &NodeEnum) -> Option<Used> {
-        Used::of_tree(a, statement, |_| true)
+        let target = sql::clauses::target(statement).map(|rv| rv.alias.as_ref().map_or(&rv.relname, |a| &a.aliasname));
+        let called = |name: &str| a.scopes.values().flat_map(|s| &s.items).filter(|i| i.alias == name).count();
+        let is_target = |row: &str| target.is_some_and(|t| t == row) && called(row) == 1;
+        let mut used = Used::of_tree(a, statement, |row| !is_target(row))?;
+        used.rows.retain(|row| !is_target(row));
+        Some(used)
     }
 
     fn of_tree(a: &Analysis, tree: &impl search::Tree, is_output: impl Fn(&str) -> bool) -> Option<Used> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use catalog::{Oid, Relation};
 use sql::ast::{self, CommonTableExpr, Node, RangeVar};
+use sql::walk::Visit;
 use sql::{NodeEnum, build, clauses, relations, search};
 
 use super::{body, modifies, touches};
@@ -186,14 +187,36 @@ impl Words {
             NodeEnum::RangeTableSample(_) | NodeEnum::LockingClause(_) | NodeEnum::CurrentOfExpr(_) => {
                 only_columns = false;
             }
-            NodeEnum::SelectStmt(s) => only_columns &= s.group_clause.is_empty(),
             _ => {}
         });
-        if let NodeEnum::SelectStmt(s) = statement {
-            only_columns &= s.group_clause.is_empty() && s.locking_clause.is_empty();
-        }
+        let mut grouped = Grouped { tables, found: false };
+        search::visit(statement, &mut grouped);
+        only_columns &= !grouped.found;
         words.all |= stars > 0;
         (only_columns && stars == listed).then_some(words)
+    }
+}
+
+/// Queries with a GROUP BY that read the tables themselves.
+struct Grouped<'t> {
+    tables: &'t [String],
+    found: bool,
+}
+
+impl Grouped<'_> {
+    fn reads(&self, item: &Node) -> bool {
+        match item.node.as_ref() {
+            Some(NodeEnum::RangeVar(rv)) => self.tables.iter().any(|t| t == called(rv)),
+            Some(NodeEnum::JoinExpr(j)) => [&j.larg, &j.rarg].into_iter().flatten().any(|side| self.reads(side)),
+            _ => false,
+        }
+    }
+}
+
+impl<'n> Visit<'n> for Grouped<'_> {
+    fn select(&mut self, s: &'n ast::SelectStmt) -> bool {
+        self.found |= !s.group_clause.is_empty() && s.from_clause.iter().any(|item| self.reads(item));
+        true
     }
 }
 

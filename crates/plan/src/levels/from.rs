@@ -10,7 +10,30 @@ use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
 use super::*;
-use crate::scope::{Around, Cte, Ctes, Item, Owner, Scope};
+use crate::scope::{Around, Cte, Ctes, Item, Meaning, Owner, Scope};
+
+/// What rows of a place must pass.
+pub(super) struct Condition<'a> {
+    pub node: &'a Node,
+    pub place: JoinDomain,
+    /// Of a join within one that has a name of its own: what can be seen there, and not outside.
+    pub seen: Option<Rc<Scope<'a>>>,
+}
+
+impl Condition<'_> {
+    /// A name in it means something else where the join can be seen as a whole.
+    pub fn is_misread(&self, whole: &Scope) -> bool {
+        let Some(seen) = &self.seen else { return false };
+        search::any(self.node, |n| match n {
+            NodeEnum::ColumnRef(c) => {
+                let parts = names::strings(&c.fields);
+                let outside = whole.meaning(&parts);
+                !matches!(outside, Meaning::Unknown | Meaning::Nothing) && !outside.is_like(seen.meaning(&parts))
+            }
+            _ => false,
+        })
+    }
+}
 
 impl<'a> Analysis<'a> {
     pub(crate) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
@@ -52,7 +75,7 @@ impl<'a> Analysis<'a> {
         level: usize,
         scope: &mut Scope<'a>,
         place: JoinDomain,
-        conditions: &mut Vec<(&'a Node, JoinDomain)>,
+        conditions: &mut Vec<Condition<'a>>,
     ) -> Result<From> {
         match node.node.as_ref() {
             Some(NodeEnum::RangeVar(rv)) => self.range_var(rv, level, scope, place),
@@ -85,6 +108,7 @@ impl<'a> Analysis<'a> {
                     _ => None,
                 };
                 let seen = Rc::new(self.scope_of(scope));
+                self.note_narrow(node, level, &seen);
                 let around = std::mem::take(&mut self.levels[level].volatile);
                 self.expressions(std::iter::once(node), level, &seen, false)?;
                 let volatile = std::mem::replace(&mut self.levels[level].volatile, around);
@@ -125,6 +149,12 @@ impl<'a> Analysis<'a> {
             group => group.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_)))),
         };
         if of_none { self.classes.inside(place) } else { place }
+    }
+
+    fn note_narrow(&mut self, part: &'a Node, level: usize, seen: &Rc<Scope<'a>>) {
+        if let Some(narrow) = &mut self.narrow {
+            narrow.push(Narrow { part, level, seen: seen.clone() });
+        }
     }
 
     /// A scope as it is now, for what sees the items before it.
@@ -284,7 +314,7 @@ impl<'a> Analysis<'a> {
         level: usize,
         scope: &mut Scope<'a>,
         place: JoinDomain,
-        conditions: &mut Vec<(&'a Node, JoinDomain)>,
+        conditions: &mut Vec<Condition<'a>>,
     ) -> Result<From> {
         let kind = ast::JoinType::try_from(join.jointype).unwrap_or(ast::JoinType::JoinInner);
         // Rows of a side that may be left out matter only where the join's condition is true.
@@ -303,7 +333,7 @@ impl<'a> Analysis<'a> {
         let (Some(larg), Some(rarg)) = (join.larg.as_deref(), join.rarg.as_deref()) else {
             return Err(Refusal::bare("join without sides"));
         };
-        let before = scope.items.len();
+        let (before, merged_before, first) = (scope.items.len(), self.merged.len(), conditions.len());
         let outside = if join.alias.is_some() { scope.merged.clone() } else { HashMap::new() };
         let left = self.read_item(larg, level, scope, left_place, conditions)?;
         let middle = scope.items.len();
@@ -350,16 +380,26 @@ impl<'a> Analysis<'a> {
                 // Neither side's: the one that is there.
                 _ => None,
             };
+            self.merged.push(column.clone());
             scope.merged.insert(column, merged);
         }
         if let Some(quals) = join.quals.as_deref() {
-            conditions.push((quals, on));
+            if self.narrow.is_some() {
+                let seen = scope.of_join(before, &self.merged[merged_before..]);
+                self.cx.take(seen.items.iter().map(|i| i.columns.len()).sum());
+                self.note_narrow(quals, level, &Rc::new(seen));
+            }
+            conditions.push(Condition { node: quals, place: on, seen: None });
         }
         if !merged_here.is_empty() {
             scope.note_join(before, middle, &merged_here);
         }
         if let Some(alias) = &join.alias {
+            let seen = Rc::new(scope.of_join(before, &self.merged[merged_before..]));
+            self.cx.take(seen.items.iter().map(|i| i.columns.len()).sum());
+            conditions[first..].iter_mut().for_each(|c| _ = c.seen.get_or_insert_with(|| seen.clone()));
             scope.name_join(before, alias, &merged_here, outside);
+            self.merged.truncate(merged_before);
         }
         Ok(From::Join { kind, place, on, left: Box::new(left), right: Box::new(right) })
     }

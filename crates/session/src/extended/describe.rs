@@ -70,11 +70,9 @@ impl Session {
                 return Ok((vec![], Some(vec![Field::text(&s.name)])));
             }
             Plan::Session(Own::Execute(e)) => {
-                let text = self.executed_text(e).await?;
-                let tree =
-                    sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
-                let (_, fields) = Box::pin(self.describe_tree(&tree, &text, &[])).await?;
-                return Ok((vec![], fields));
+                // As PostgreSQL: that there is none, and what is wrong with its arguments, is said when it runs.
+                let Some(kept) = self.statements.get(&e.name).cloned() else { return Ok((vec![], None)) };
+                return Ok((vec![], self.current(&kept).await?.fields.clone()));
             }
             // As PostgreSQL: a cursor that is not there yet is looked for again when the portal is described.
             Plan::Session(Own::Fetch(f))

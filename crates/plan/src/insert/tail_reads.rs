@@ -1,10 +1,10 @@
-//! ON CONFLICT with subqueries over tables that not every node has: what they read is read before the INSERT, as PostgreSQL's subqueries see
-//! the tables as they were before it. A subquery that stands by itself is read as a whole, of another one the needed columns of its
+//! ON CONFLICT and RETURNING with subqueries over tables that not every node has: what they read is read before the INSERT, as PostgreSQL's
+//! subqueries see the tables as they were before it. A subquery that stands by itself is read as a whole, of another one the needed columns of its
 //! tables; the rows are parameters behind the client's own. How rows are kept is not known here.
 
 use std::collections::{BTreeSet, HashSet};
 
-use catalog::{Oid, Placement};
+use catalog::{Oid, Placement, Relation};
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, build, relations, search};
@@ -21,30 +21,55 @@ use crate::{Context, Refusal, Result};
 /// What of an INSERT is read before, and how its rows take its place.
 struct Reads<'a> {
     insert: &'a ast::InsertStmt,
+    target: &'a Relation,
     cx: &'a Context<'a>,
+    /// What is looked at runs on home alone, which has all local tables.
+    on_home: bool,
     parameters: usize,
     /// Each with the names of its columns, its text, and the number of its first parameter.
     found: Vec<(ast::SelectStmt, Vec<String>, String, usize)>,
     rows: Vec<(usize, usize)>,
+    /// How many subqueries have rows in the places of what they read.
+    put: usize,
     failed: Option<Refusal>,
 }
 
 /// The INSERT over rows that are read before; `None`: it needs none.
-pub fn plan(insert: &ast::InsertStmt, cx: &Context) -> Result<Option<Planned>> {
-    let Some(conflict) = &insert.on_conflict_clause else { return Ok(None) };
-    let clause = build::node(NodeEnum::OnConflictClause(conflict.clone()));
-    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
-    let parameters = in_turn::parameters(&statement);
-    let mut reads = Reads { insert, cx, parameters, found: vec![], rows: vec![], failed: None };
-    if !relations::of_node(&clause).into_iter().any(|rv| reads.is_apart(rv)) {
+pub fn plan(insert: &ast::InsertStmt, target: &Relation, cx: &Context) -> Result<Option<Planned>> {
+    if insert.on_conflict_clause.is_none() && insert.returning_clause.is_none() {
         return Ok(None);
     }
+    let statement = NodeEnum::InsertStmt(Box::new(insert.clone()));
+    let parameters = in_turn::parameters(&statement);
+    let local = crate::modify::is_local(target);
+    let mut reads =
+        Reads { insert, target, cx, on_home: local, parameters, found: vec![], rows: vec![], put: 0, failed: None };
     let mut new = insert.clone();
     if let Some(conflict) = &mut new.on_conflict_clause {
         conflict.target_list.iter_mut().for_each(|n| walk::walk_mut(n, &mut reads));
         if let Some(condition) = conflict.where_clause.as_deref_mut() {
             walk::walk_mut(condition, &mut reads);
         }
+    }
+    // Home returns the rows of a reference table.
+    reads.on_home |= target.is_reference();
+    for returned in new.returning_clause.iter_mut().flat_map(|r| &mut r.exprs) {
+        let before = reads.put;
+        let name = match &returned.node {
+            Some(NodeEnum::ResTarget(t)) if t.name.is_empty() => t.val.as_deref().map(sql::names::figure_column),
+            _ => None,
+        };
+        walk::walk_mut(returned, &mut reads);
+        // A subquery gives its column the name of its own.
+        if let (Some(NodeEnum::ResTarget(t)), Some(name), true) = (&mut returned.node, name, reads.put > before) {
+            t.name = name;
+        }
+    }
+    if reads.put == 0 && reads.failed.is_none() {
+        return Ok(None);
+    }
+    if reads.rows.is_empty() {
+        return Err(reads.failed.unwrap_or_else(|| refuse("a table that is not known")));
     }
     if let Some(refusal) = reads.failed {
         return Err(refusal);
@@ -83,7 +108,7 @@ fn turn(query: Option<WithQuery>, text: Text, cx: &Context) -> Result<Turn> {
 
 fn refuse(what: &str) -> Refusal {
     Refusal::new(
-        format!("{what} in ON CONFLICT is not supported: not every node has all of it"),
+        format!("{what} in ON CONFLICT or RETURNING is not supported: not every node has all of it"),
         "Have the subquery stand by itself, and name its columns; or select its value first and pass it as a parameter.",
     )
 }
@@ -101,7 +126,8 @@ impl Reads<'_> {
         }
         match self.cx.placement(rv) {
             Some(Placement::Reference) => false,
-            Some(Placement::Distributed(_) | Placement::Local) | None => true,
+            Some(Placement::Distributed(_)) => true,
+            Some(Placement::Local) | None => !self.on_home,
         }
     }
 
@@ -125,7 +151,21 @@ impl Reads<'_> {
             return false;
         }
         let mut alone = true;
-        a.each_column(s, |scope, parts| alone &= matches!(scope.owner(parts), Owner::Level(_)));
+        let function = |n: &NodeEnum| {
+            matches!(n, NodeEnum::RangeFunction(_) | NodeEnum::RangeTableFunc(_) | NodeEnum::JsonTable(_))
+        };
+        let calls = search::any(s, function);
+        a.each_column(s, |scope, parts| {
+            // What may be a function's column may be the target's as well.
+            let levels = || std::iter::successors(Some(scope), |s| s.parent.as_deref());
+            let may_be_target = match parts {
+                [name] if calls => {
+                    self.target.column(name).is_some() && !levels().any(|s| s.has_column(name) == Some(true))
+                }
+                _ => false,
+            };
+            alone &= matches!(scope.owner(parts), Owner::Level(_)) && !may_be_target;
+        });
         alone
     }
 
@@ -165,7 +205,12 @@ impl Reads<'_> {
     /// A subquery that stands by itself: its rows.
     fn whole(&mut self, s: &ast::SelectStmt) -> Result<ast::SelectStmt> {
         let names = returned::columns(s, self.cx).ok_or_else(|| refuse("this list of what a subquery selects"))?;
-        self.read(s.clone(), (0..names.len()).map(|i| format!("c{i}")).collect())
+        let mut query = s.clone();
+        if names.is_empty() {
+            // EXISTS asks for rows alone.
+            query.target_list.push(build::target(build::integer(1), None));
+        }
+        self.read(query, (0..names.len().max(1)).map(|i| format!("c{i}")).collect())
     }
 
     /// The rows of the tables in a subquery that names what is around it.
@@ -209,6 +254,7 @@ impl VisitMut for Reads<'_> {
             true => self.whole(s).map(|rows| *s = rows),
             false => self.tables(s),
         };
+        self.put += 1;
         self.failed = done.err();
         false
     }
