@@ -1,14 +1,13 @@
 """A herd of two nodes with a store of column copies beside each, or a line that says why there is none."""
 
 import os
-import pathlib
 import re
 import time
 import urllib.request
 
 import pytest
 
-from harness import binaries
+from harness import binaries, processes
 from harness.herd import Herd
 from harness.server import Server
 
@@ -28,15 +27,7 @@ class Columns:
 
     def store_pids(self) -> list[int]:
         """The processes of the stores, in no order."""
-        found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = path.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[0].endswith(b"herd-column") and any(str(self.herd.dir).encode() in w for w in words):
-                found.append(int(path.parent.name))
-        return found
+        return [pid for number in range(1, self.herd.nodes + 1) for pid in processes.with_argument(str(self.herd.dir / f"column{number}.toml"))]
 
     def copies(self, store: Server) -> list[dict]:
         with store.connect(user="herd", dbname="herd") as connection:
@@ -70,14 +61,15 @@ class Columns:
 
     def reads(self) -> tuple[int, int]:
         """How many statements columns have answered so far, and how many went to rows although columns were asked."""
-        found = dict(re.findall(r'herd_column_reads_total\{by="(\w+)"\} (\d+)', self._metrics()))
+        found = dict(re.findall(r'herd_column_reads_total\{by="(\w+)"\} (\d+)', self.page()))
         return int(found["columns"]), int(found["rows"])
 
     def row_bytes(self) -> int:
         """Bytes of rows that wait in the router."""
-        return int(re.search(r"^herd_row_bytes (\d+)", self._metrics(), re.MULTILINE)[1])
+        return int(re.search(r"^herd_row_bytes (\d+)", self.page(), re.MULTILINE)[1])
 
-    def _metrics(self) -> str:
+    def page(self) -> str:
+        """The router's metrics page."""
         address = self.herd.status()["router"]["metrics"]
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
             return page.read().decode()

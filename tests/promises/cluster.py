@@ -41,7 +41,7 @@ class Node:
         if self._process is not None:
             self._process.wait(20)
             self._process = None
-        _wait_until(lambda: not any(map(_is_alive, family)), 20, f"node {self.number} survives SIGKILL")
+        _wait_until(lambda: not any(map(processes.is_alive, family)), 20, f"node {self.number} survives SIGKILL")
         # All of them are gone for certain; a postmaster nobody has waited for would look alive to the next one.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
@@ -83,7 +83,7 @@ class Node:
         except (FileNotFoundError, IndexError, ValueError):
             return None
         # Another process may have got the number since.
-        return process_id if _is_alive(process_id) and _runs_postgres(process_id) else None
+        return process_id if processes.is_alive(process_id) and _runs_postgres(process_id) else None
 
     def prepared(self) -> list[str]:
         """Names of prepared transactions, all of them."""
@@ -156,12 +156,56 @@ class Router:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
 
-class Cluster:
-    """Nodes made by `herd up`, and the routers a program starts."""
+class Store:
+    """The store of column copies beside a node."""
 
-    def __init__(self, nodes: int = 2, shards: int = 8):
+    def __init__(self, cluster: "Cluster", number: int):
+        self.node = number
+        self.server = Server(f"store {number}", cluster.herd.port + cluster.herd.nodes + number, user="herd", dbname="herd")
+        self.config = cluster.herd.dir / f"column{number}.toml"
+        self.log = cluster.herd.dir / f"column{number}.log"
+        self.process: subprocess.Popen | None = None
+
+    def start(self, wait: bool = True) -> "Store":
+        if not self.is_up():
+            with open(self.log, "ab") as log:
+                self.process = subprocess.Popen(
+                    [binaries.herd_column(), "--config", self.config], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+        if wait:
+            _wait_until(self._listens, _READY_SECONDS_MAX, f"store {self.node} does not start")
+        return self
+
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self, how: int = signal.SIGKILL) -> None:
+        if self.process is not None:
+            processes.signal(self.process.pid, how)
+            self.process.wait(20)
+            self.process = None
+
+    def copies(self) -> list[dict]:
+        """What it says of its copies."""
+        with self.server.connect() as connection:
+            cursor = connection.execute("SHOW copies")
+            return [dict(zip((column.name for column in cursor.description), row)) for row in cursor.fetchall()]
+
+    def _listens(self) -> bool:
+        assert self.is_up(), f"store {self.node} ended:\n{self.log.read_bytes()[-3000:].decode(errors='replace')}"
+        try:
+            self.copies()
+        except psycopg.Error:
+            return False
+        return True
+
+
+class Cluster:
+    """Nodes made by `herd up`, and the routers a program starts; with `columns`, a store of column copies beside each node."""
+
+    def __init__(self, nodes: int = 2, shards: int = 8, columns: bool = False):
         self.shards = shards
-        self.herd = Herd(nodes=nodes, shards=shards)
+        self.herd = Herd(nodes=nodes, shards=shards, columns=columns)
         self.root = self.herd.root
         self.nodes = [
             Node(i, self.herd.port + i, (self.herd.dir / f"node{i}").resolve()) for i in range(1, nodes + 1)
@@ -171,6 +215,13 @@ class Cluster:
         self.routers: list[Router] = []
         # The herd's own router would recover what a program wants to see recovered by another.
         processes.signal(self.herd.process_id(self.herd.port), signal.SIGTERM)
+        self.stores = [Store(self, node.number) for node in self.nodes] if columns else []
+        for store in self.stores:
+            # Those that `herd up` has started are not ours to wait for.
+            for process_id in processes.with_argument(str(store.config)):
+                processes.signal(process_id, signal.SIGTERM)
+                _wait_until(lambda: not processes.is_alive(process_id), 20, f"store {store.node} does not stop")
+            store.start()
 
     def router(self, name: str | None = None, config: str = "", **environment: str) -> Router:
         """A new router, not yet started."""
@@ -202,8 +253,8 @@ class Cluster:
         return time.monotonic() - started
 
     def stop(self) -> None:
-        for router in self.routers:
-            router.kill()
+        for process in (*self.routers, *self.stores):
+            process.kill()
         for node in self.nodes:
             node.stop()
         self.herd.stop()
@@ -229,14 +280,6 @@ def _wait_until(done, seconds_max: float, message: str) -> None:
         if time.monotonic() > deadline:
             raise AssertionError(message)
         time.sleep(0.05)
-
-
-def _is_alive(process_id: int) -> bool:
-    try:
-        with open(f"/proc/{process_id}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _runs_postgres(process_id: int) -> bool:

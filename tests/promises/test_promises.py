@@ -7,7 +7,9 @@ import os
 
 import pytest
 
-from . import bank, cancels, crash_matrix, fuzz, kinds, leaks, login, packets, renames, slow, snapshot, soak
+from harness import binaries
+
+from . import bank, cancels, crash_matrix, fresh, fuzz, kinds, leaks, login, packets, renames, slow, snapshot, soak
 from .cluster import Cluster
 
 # One group: these want the machine to themselves, as far as pytest can give it.
@@ -96,3 +98,15 @@ def test_slow_clients(cluster):
 def test_nonsense_on_the_wire(cluster):
     figures = fuzz.run(SEED, sessions=200, cluster=cluster)
     assert figures["messages"] > 1000 and figures["node_answers"] > 10, figures
+
+
+def test_columns_are_never_stale():
+    try:
+        binaries.herd_column()
+    except binaries.Missing as missing:
+        if os.environ.get("PGHERD_TEST_ALL_CLIENTS") == "1":
+            raise
+        pytest.skip(str(missing))
+    with Cluster(nodes=2, shards=8, columns=True) as made:
+        figures = fresh.run(SEED, seconds=12, writers=4, readers=3, cluster=made)
+    assert figures["writes"] > 50 and figures["reads_own"] > 20 and figures["by_columns"] > 50, figures

@@ -19,7 +19,7 @@ INVOKERS = {
 }
 READABLE = {
     "herd", "epoch", "column_copy", "decisions", "transactions", "locks", "sessions", "node", "colocation", "shard", "relation", "nodes", "tables",
-    "shards", "progress", "column_copies", "replicas", "verify", "shard_tables", "table_sizes", "stat_tables",
+    "shards", "progress", "column_copies", "column_stores", "replicas", "verify", "shard_tables", "table_sizes", "stat_tables",
 }
 
 _FUNCTIONS = """

@@ -67,6 +67,7 @@ pub use router::progress::Running;
 pub use router::readers::Reading;
 pub use router::roles::{Found, Roles, bring_verifier, is_trusted};
 pub use router::standbys::follow as follow_standbys;
+pub use router::store_states::{StoreAnswer, StoreSays, StoreState};
 pub use share::rows::RowWay;
 pub use spool::Disk;
 pub use work::answered::{Answered, looking};

@@ -24,6 +24,7 @@ pub mod row_queue;
 pub mod shared_literals;
 pub mod sizes;
 pub mod standbys;
+pub mod store_states;
 pub mod unfinished;
 pub mod usage;
 pub mod ways;

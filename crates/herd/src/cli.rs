@@ -216,18 +216,24 @@ struct Bench {
     /// Draw the medians
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Clients at once, for w1, w3, w6 and oltp; several numbers (1,8,64) are measured one after the other
+    /// Clients at once, for w1, w3, w5, w6 and oltp; several numbers (1,8,64) are measured one after the other
     #[arg(long, default_value = "16", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: Vec<u32>,
-    /// How long a turn of w1, w3, w6 and oltp takes
+    /// How long a turn of w1, w3, w5, w6 and oltp takes
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
     /// Turns on each server
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
-    /// Rows of the table [default: 1000000; w3: 200000; oltp: 100000]
+    /// Rows of the table [default: 1000000; w3 and w5: 200000; oltp: 100000]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rows: Option<u64>,
+    /// Column copies of the tables of w2 and w5 on herds, which must have stores; w5 then tells how far they are behind
+    #[arg(long)]
+    columns: bool,
+    /// Inserts a second of w5 [default: as many as there can be]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    rate: Option<u32>,
     /// How statements travel [default: simple; w3, w6 and oltp: prepared]
     #[arg(long, value_enum)]
     protocol: Option<Protocol>,
@@ -235,9 +241,10 @@ struct Bench {
 
 impl From<Bench> for bench::Options {
     fn from(asked: Bench) -> bench::Options {
-        let Bench { workload, url, versus, json, svg, clients, seconds, pairs, rows, protocol } = asked;
+        let Bench { workload, url, versus, json, svg, clients, seconds, pairs, rows, columns, rate, protocol } = asked;
         let first = clients.first().copied().unwrap_or(1);
-        let parameters = bench::Parameters { clients: first, seconds, pairs, rows, protocol, keep: false };
+        let parameters =
+            bench::Parameters { clients: first, seconds, pairs, rows, protocol, columns, rate, keep: false };
         bench::Options { workload, url, versus, json, svg, clients, parameters }
     }
 }

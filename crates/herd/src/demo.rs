@@ -61,6 +61,8 @@ fn measure(herd: &str, plain: &str, rows: u64) -> bench::Result<Vec<bench::Outco
             pairs: PAIRS,
             rows: Some(rows),
             protocol: None,
+            columns: false,
+            rate: None,
             keep: true,
         };
         let measured =

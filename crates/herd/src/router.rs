@@ -11,6 +11,7 @@ mod health;
 mod metrics;
 mod registry;
 mod rights;
+mod stores;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -110,12 +111,14 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
         parameters,
     });
     let health = Arc::new(health::Health::default());
+    let stores = Arc::new(stores::Stores::default());
     if let Some(address) = config.metrics {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| RouterError::Listen { address: address.to_string(), source })?;
-        tokio::spawn(metrics::serve(listener, router.clone(), health.clone()));
+        tokio::spawn(metrics::serve(listener, router.clone(), health.clone(), stores.clone()));
     }
+    tokio::spawn(stores::look(router.clone(), stores));
     let address = match listeners.first() {
         Some(first) => first.local_addr()?,
         None => return Err(std::io::Error::other("no address to listen on").into()),

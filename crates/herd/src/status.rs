@@ -1,6 +1,6 @@
 //! `herd status`: of a local herd what runs (`local/status.rs`), and of each node in the catalog what it says of itself.
 //!
-//! Home is asked which nodes there are, or a router; then each node, and each host of a node that has several, by psql, all
+//! Home is asked which nodes there are, or a router, which knows the stores of column copies, too; then each node, and each host of a node that has several, by psql, all
 //! at once; which role a host has, Patroni where it leads. It only looks.
 
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::dump::Error;
 use crate::dump::program::{psql, run};
 use crate::dump::server::Node;
-use crate::local::{self, DOWN, MemberStatus, NodeStatus, RouterStatus, Status, Target};
+use crate::local::{self, DOWN, MemberStatus, NodeStatus, RouterStatus, Status, StoreStatus, Target};
 use crate::patroni;
 
 const NODES: &str = "SELECT coalesce(jsonb_agg(to_jsonb(n) - 'added_at' ORDER BY n.id), '[]') FROM herd.node n";
@@ -22,6 +22,24 @@ const STATE: &str = "SELECT jsonb_build_object('version', current_setting('serve
 /// A server that does not answer by then is taken for dead.
 const CONNECT_SECONDS: &str = "4";
 const ANSWER: &str = "-c statement_timeout=4s";
+
+const STORES: &str = "SELECT coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object('lag_ms', \
+    (extract(epoch FROM s.lag) * 1000)::bigint)), '[]') FROM herd.column_stores s";
+
+/// What a router says of a store.
+#[derive(Deserialize)]
+struct Store {
+    node: String,
+    host: String,
+    port: u16,
+    state: String,
+    why: Option<String>,
+    copies: Option<u64>,
+    ready: Option<u64>,
+    lag_bytes: Option<u64>,
+    lag_ms: Option<u64>,
+    file_bytes: Option<u64>,
+}
 
 /// What a node says of itself.
 #[derive(Deserialize)]
@@ -43,13 +61,16 @@ pub fn of(target: &Target) -> Result<Status, Error> {
             shards: None,
             router: RouterStatus { up: true, pid: None, port: None, metrics: None },
             nodes: Vec::new(),
+            stores: Vec::new(),
             etcd: Vec::new(),
         },
     };
-    let asked = match target {
-        Target::Url(url) => url.clone(),
+    let (asked, router) = match target {
+        Target::Url(url) => (url.clone(), url.clone()),
         Target::Dir(_) => match status.nodes.first() {
-            Some(home) if home.up => format!("postgresql://postgres@127.0.0.1:{}/postgres", home.port),
+            Some(home) if home.up => {
+                (format!("postgresql://postgres@127.0.0.1:{}/postgres", home.port), status.url.clone())
+            }
             // Nobody can tell which nodes there are besides.
             _ => return Ok(status),
         },
@@ -63,6 +84,10 @@ pub fn of(target: &Target) -> Result<Status, Error> {
     let said = in_parallel(&nodes, |node| (say(node, &asked), members(node, &asked)));
     for (node, (said, members)) in nodes.iter().zip(said) {
         enter(&mut status, node, said, members);
+    }
+    if status.router.up {
+        let stores: Vec<Store> = ask(&router, STORES)?;
+        stores.into_iter().for_each(|store| enter_store(&mut status, store, &nodes));
     }
     status.sum_up();
     Ok(status)
@@ -120,6 +145,32 @@ fn enter(status: &mut Status, node: &Node, said: Option<Said>, members: Vec<Memb
     }
 }
 
+/// One that the router knows is perhaps this herd's own, whose node has another name here than in the catalog.
+fn enter_store(status: &mut Status, store: Store, nodes: &[Node]) {
+    let of = nodes.iter().find(|node| node.name == store.node);
+    let shown = of.and_then(|of| status.nodes.iter().find(|node| node.host == of.host && node.port == of.port));
+    let (node, is_of_no_node) = (shown.map_or(store.node, |node| node.name.clone()), of.is_none());
+    let here = status.stores.iter().position(|known| known.host == store.host && known.port == store.port);
+    let pid = here.and_then(|at| status.stores[at].pid);
+    let entered = StoreStatus {
+        node,
+        up: store.state != "unreachable" && !is_of_no_node,
+        pid,
+        host: store.host,
+        port: store.port,
+        why: store.why.or((store.state == "busy").then(|| "busy".to_owned())),
+        copies: store.copies,
+        ready: store.ready,
+        lag_bytes: store.lag_bytes,
+        lag_ms: store.lag_ms,
+        bytes: store.file_bytes,
+    };
+    match here {
+        Some(at) => status.stores[at] = entered,
+        None => status.stores.push(entered),
+    }
+}
+
 fn ask<T: serde::de::DeserializeOwned>(server: &str, sql: &str) -> Result<T, Error> {
     let mut command: Command = psql(server);
     command.env("PGCONNECT_TIMEOUT", CONNECT_SECONDS).env("PGOPTIONS", ANSWER).args(["-c", sql]);
@@ -148,6 +199,7 @@ mod tests {
             shards: Some(8),
             router,
             nodes: vec![local(1), local(2)],
+            stores: Vec::new(),
             etcd: Vec::new(),
         };
         let node = |name: &str, host: &str, port| Node {
@@ -165,5 +217,34 @@ mod tests {
         assert_eq!(shown, [("node1", true, Some(3)), ("node2", true, None), ("node3", false, None)]);
         let text = status.to_string();
         assert!(text.contains("PostgreSQL 18.6  2 MiB  3 prepared  x") && text.contains("on 10.0.0.3"), "{text}");
+
+        // Home's store is this herd's own; that of node3 is known to the router alone; one is of a node that has left.
+        let nodes = [node("home", "127.0.0.1", 1), node("node3", "10.0.0.3", 2)];
+        let own = StoreStatus {
+            node: "node1".into(),
+            host: "127.0.0.1".into(),
+            port: 7,
+            pid: Some(9),
+            ..StoreStatus::default()
+        };
+        status.stores.push(own);
+        for (of, host, port, state) in
+            [("home", "127.0.0.1", 7, "up"), ("node3", "10.0.0.3", 8, "unreachable"), ("gone", "10.0.0.4", 8, "up")]
+        {
+            let said = serde_json::json!({"node": of, "host": host, "port": port, "state": state, "why": null,
+                "copies": 2, "ready": 1, "lag_bytes": 0, "lag_ms": 45, "file_bytes": 1 << 21});
+            enter_store(&mut status, serde_json::from_value(said).unwrap(), &nodes);
+        }
+        let shown: Vec<_> = status.stores.iter().map(|s| (s.node.as_str(), s.up, s.pid)).collect();
+        assert_eq!(shown, [("node1", true, Some(9)), ("node3", false, None), ("gone", false, None)]);
+        let text = status.to_string();
+        assert!(text.contains("1 of 2 copies ready  2 MiB  45 ms behind at most  on 127.0.0.1"), "{text}");
+        assert!(text.contains("store of gone"), "{text}");
+        status.nodes.iter_mut().for_each(|node| node.up = true);
+        status.sum_up();
+        assert!(!status.up);
+        status.stores.truncate(1);
+        status.sum_up();
+        assert!(status.up);
     }
 }

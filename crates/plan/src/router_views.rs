@@ -12,6 +12,7 @@ pub enum RouterView {
     /// PostgreSQL's view of sessions: a node knows its connections with routers.
     Activity,
     ColumnCopies,
+    ColumnStores,
     /// Of these PostgreSQL has rows that nobody has made.
     Constraints(Constraints),
     /// PostgreSQL's view of a session's cursors: home knows those that it has itself.
@@ -43,11 +44,12 @@ pub enum Constraints {
 }
 
 impl RouterView {
-    const ALL: [RouterView; 17] = {
+    const ALL: [RouterView; 18] = {
         use RouterView::*;
         [
             Activity,
             ColumnCopies,
+            ColumnStores,
             Constraints(self::Constraints::All),
             Constraints(self::Constraints::Tables),
             Constraints(self::Constraints::KeyColumns),
@@ -71,6 +73,7 @@ impl RouterView {
         match self {
             RouterView::Activity => "pg_stat_activity",
             RouterView::ColumnCopies => "column_copies",
+            RouterView::ColumnStores => "column_stores",
             RouterView::Constraints(Constraints::All) => "pg_constraint",
             RouterView::Constraints(Constraints::Tables) => "table_constraints",
             RouterView::Constraints(Constraints::KeyColumns) => "key_column_usage",
@@ -98,6 +101,7 @@ impl RouterView {
             | RouterView::Prepared => "pg_catalog",
             RouterView::Constraints(_) => "information_schema",
             RouterView::ColumnCopies
+            | RouterView::ColumnStores
             | RouterView::Locks
             | RouterView::Progress
             | RouterView::Replicas

@@ -1,6 +1,6 @@
 //! `herd.transactions` and `herd.locks`: views that every node has of itself, which the router joins over all nodes;
 //! `herd.table_sizes` and `herd.stat_tables`, which it adds up (`herd_views/added_up.rs`); PostgreSQL's lists of constraints, of which it leaves some out (`herd_views/constraints.rs`);
-//! `herd.column_copies`, which stores know; and `herd.progress`, `herd.replicas`, `herd.sessions`, `pg_cursors`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
+//! `herd.column_copies` and `herd.column_stores`, which stores know; and `herd.progress`, `herd.replicas`, `herd.sessions`, `pg_cursors`, `pg_prepared_statements` and `pg_stat_activity`, of which the router alone knows.
 //!
 //! What a client may see of a node, its own role decides there. The rows are written into the statement in place of the
 //! view's name before it is planned. This file does not know which statements read them (`plan/src/router_views.rs`), nor what they mean, apart from whose backends serve which session.
@@ -27,6 +27,7 @@ fn body(view: RouterView, home: NodeId) -> Cow<'static, str> {
     let text = match view {
         RouterView::StatTables | RouterView::TableSizes => return added_up::body(view, home).into(),
         RouterView::ColumnCopies
+        | RouterView::ColumnStores
         | RouterView::Constraints(_)
         | RouterView::Prepared
         | RouterView::Progress
@@ -141,6 +142,7 @@ impl Session {
         let name = qualified(view);
         let rows = match view {
             RouterView::ColumnCopies => self.router.herd.column_copies(&self.epoch.snapshot).await,
+            RouterView::ColumnStores => self.router.herd.column_stores(&self.epoch.snapshot).await,
             RouterView::Progress => self.progress_rows().await?,
             RouterView::Replicas => self.router.herd.standbys.rows(&self.epoch.snapshot),
             RouterView::Cursors => self.cursor_rows().await?,

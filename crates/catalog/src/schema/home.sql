@@ -229,6 +229,13 @@ CREATE OR REPLACE VIEW herd.column_copies AS
      WHERE false;
 COMMENT ON VIEW herd.column_copies IS 'of each column copy and node whether the store there has it, and how far that is behind the node';
 
+-- Likewise, of the stores that the router was told of.
+CREATE OR REPLACE VIEW herd.column_stores AS
+    SELECT NULL::text AS node, NULL::text AS host, NULL::integer AS port, NULL::text AS state, NULL::text AS why, NULL::bigint AS copies,
+           NULL::bigint AS ready, NULL::pg_lsn AS applied, NULL::bigint AS lag_bytes, NULL::interval AS lag, NULL::bigint AS file_bytes
+     WHERE false;
+COMMENT ON VIEW herd.column_stores IS 'of each store of column copies that this router knows whether it answers, and how far it is behind its node';
+
 -- Only routers know: each tells what it has seen.
 CREATE OR REPLACE VIEW herd.replicas AS
     SELECT NULL::text AS node, NULL::text AS host, NULL::integer AS port, NULL::text AS state, NULL::text AS why,

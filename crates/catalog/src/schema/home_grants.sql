@@ -1,6 +1,6 @@
 -- As grants.sql, for what is on home alone.
 
-GRANT SELECT ON herd.node, herd.colocation, herd.shard, herd.relation, herd.nodes, herd.tables, herd.shards, herd.progress, herd.column_copies, herd.replicas TO PUBLIC;
+GRANT SELECT ON herd.node, herd.colocation, herd.shard, herd.relation, herd.nodes, herd.tables, herd.shards, herd.progress, herd.column_copies, herd.column_stores, herd.replicas TO PUBLIC;
 GRANT EXECUTE ON FUNCTION herd.forget_dropped(), herd.follow_rename(text, text, text, text),
     herd.follow_prefix(text, text, bytea), herd.met_since(bigint) TO PUBLIC;
 -- What any caller may do.

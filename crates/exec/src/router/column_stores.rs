@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// By a connection of its own: others may be busy.
-    async fn is_there(&self) -> bool {
+    pub(crate) async fn is_there(&self) -> bool {
         let ask = async { self.conns.connect(&self.target).await?.simple("SHOW version").await };
         matches!(tokio::time::timeout(LOOK, ask).await, Ok(Ok(_)))
     }

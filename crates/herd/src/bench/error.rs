@@ -41,6 +41,18 @@ pub enum Error {
     #[error("WRONG: {what} differs: {first} answers\n{first_answer}\nand {second}\n{second_answer}")]
     Answer { what: String, first: String, first_answer: String, second: String, second_answer: String },
 
+    #[error("--columns makes column copies on a herd: none of the servers is a herd's router")]
+    NoHerd,
+
+    #[error("{workload} knows no {option}")]
+    Unknown { workload: &'static str, option: &'static str },
+
+    #[error("on {server} columns would not answer {query}: {said}")]
+    NotByColumns { server: String, query: String, said: String },
+
+    #[error("on {server} column copies of {table} could not be read in the end, so that rows answered: {states}")]
+    CopyLost { server: String, table: String, states: String },
+
     #[error("cannot write {path}: {source}", path = .path.display())]
     Write { path: PathBuf, source: std::io::Error },
 

@@ -4,18 +4,23 @@
 //! server.rs ─→ who answers at a URL, and psql, pgbench and sysbench run against it    output.rs: what they said
 //! table.rs  ─→ tables made anew, distributed where the server can
 //! workload_*.rs   one workload: load it, measure it once and check what it left
-//! pairs.rs  ─→ A B, B A, A B …: turns, medians, ratios                                report.rs, svg.rs
+//! columns.rs, lag.rs   column copies of tables, and how far they are behind (talk.rs: a psql that is asked again and again)
+//! pairs.rs  ─→ A B, B A, A B …: turns, medians, ratios                                report.rs, svg.rs, lag_svg.rs
 //! ```
 //! Machines are noisy: only ratios taken side by side in one run count. It measures through the clients people use
 //! and knows nothing of the router's inside.
 
+mod columns;
 mod error;
+mod lag;
+mod lag_svg;
 mod output;
 mod pairs;
 mod report;
 mod server;
 mod svg;
 mod table;
+mod talk;
 mod tpcc;
 mod workload;
 mod workload_copy;
@@ -25,6 +30,7 @@ mod workload_w1;
 mod workload_w2;
 mod workload_w3;
 mod workload_w4;
+mod workload_w5;
 mod workload_w6;
 
 use std::path::{Path, PathBuf};
@@ -58,6 +64,7 @@ pub fn warn_of_debug_build() {
 /// Measures, prints the table, writes the files.
 pub fn run(options: &Options) -> Result<()> {
     warn_of_debug_build();
+    named(options.workload).iter().try_for_each(|workload| options.parameters.suit(workload.name()))?;
     let mut given = vec![(None, options.url.as_str())];
     for text in &options.versus {
         let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains([':', '/']));
@@ -70,6 +77,9 @@ pub fn run(options: &Options) -> Result<()> {
         if let Some(other) = servers[..number].iter().find(|other| other.name == server.name) {
             return Err(Error::SameName { name: other.name.clone() });
         }
+    }
+    if options.parameters.columns && !servers.iter().any(Server::is_herd) {
+        return Err(Error::NoHerd);
     }
     let mut outcomes = Vec::new();
     for mut workload in named(options.workload) {
@@ -88,7 +98,7 @@ pub fn run(options: &Options) -> Result<()> {
         write(path, &report::json(&outcome, &servers, &options.parameters, &options.clients))?;
     }
     if let Some(path) = &options.svg {
-        write(path, &svg::bars(&outcome))?;
+        write(path, &svg::bars(&outcome, &lag_svg::curves(&outcome)))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! over all servers and turns. It does not know what a workload does.
 
 use super::error::{Error, Result};
+use super::lag::{Lag, percentile};
 use super::report::number;
 use super::server::Server;
 use super::workload::{Figure, Parameters, Turn, Workload};
@@ -17,6 +18,8 @@ pub struct Outcome {
     /// Names of the servers, the measured one first.
     pub servers: Vec<String>,
     pub rows: Vec<Row>,
+    /// How far column copies were behind, by server, then by turn; empty where that was not looked at.
+    pub lag: Vec<Vec<Vec<Lag>>>,
 }
 
 impl Outcome {
@@ -25,6 +28,8 @@ impl Outcome {
         outcomes.into_iter().reduce(|mut all, more| {
             all.description = format!("{}; {}", all.description, more.description);
             all.rows.extend(more.rows);
+            let more = more.lag.into_iter().chain(std::iter::repeat(Vec::new()));
+            all.lag.iter_mut().zip(more).for_each(|(turns, more)| turns.extend(more));
             all
         })
     }
@@ -86,7 +91,8 @@ fn run_pairs(
             let turn = workload.turn(&servers[server], parameters)?;
             let said =
                 figures.iter().zip(&turn.values).map(|(figure, value)| format!("{} {}", number(*value), figure.unit));
-            let said: Vec<String> = said.collect();
+            let mut said: Vec<String> = said.collect();
+            said.extend(lag_said(&turn.lag));
             eprintln!("  pair {} of {}: {}: {}", pair + 1, parameters.pairs, servers[server].name, said.join(", "));
             turns[server].push(turn);
         }
@@ -96,7 +102,14 @@ fn run_pairs(
     let values =
         |index: usize| turns.iter().map(|turns| turns.iter().map(|turn| turn.values[index]).collect()).collect();
     let rows = figures.into_iter().enumerate().map(|(index, figure)| Row { figure, values: values(index) }).collect();
-    Ok(Outcome { workload: workload.name(), description, servers: names, rows })
+    let lag = turns.iter().map(|turns| turns.iter().map(|turn| turn.lag.clone()).collect()).collect();
+    Ok(Outcome { workload: workload.name(), description, servers: names, rows, lag })
+}
+
+/// How far columns were behind in a turn, in words.
+pub fn lag_said(lags: &[Lag]) -> Option<String> {
+    let [p50, p99, most] = [0.5, 0.99, 1.0].map(|part| number(percentile(lags, part)));
+    (!lags.is_empty()).then(|| format!("columns behind by p50 {p50} ms, p99 {p99} ms, at most {most} ms"))
 }
 
 /// Who is first in a pair: each in turn, from the front and from the back.
@@ -178,7 +191,11 @@ mod tests {
     #[test]
     fn a_differing_answer_is_an_error_that_names_both() {
         let names = ["herd".to_owned(), "plain".to_owned()];
-        let turn = |answer: &str| Turn { values: Vec::new(), answers: vec![("Q1".to_owned(), answer.to_owned())] };
+        let turn = |answer: &str| Turn {
+            values: Vec::new(),
+            answers: vec![("Q1".to_owned(), answer.to_owned())],
+            ..Turn::default()
+        };
         compare_answers(&names, &[vec![turn("7"), turn("7")], vec![turn("7")]]).unwrap();
         let error = compare_answers(&names, &[vec![turn("7")], vec![turn("7"), turn("8")]]).unwrap_err().to_string();
         for part in ["WRONG", "Q1", "herd", "7", "plain", "8"] {

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::pairs::{Outcome, median};
+use super::lag::{Lag, percentile};
+use super::pairs::{Outcome, lag_said, median};
 use super::server::{Server, ServerKind};
 use super::workload::Parameters;
 
@@ -32,6 +33,11 @@ pub fn table(outcomes: &[Outcome]) -> String {
         lines.push(line);
     }
     let mut text = align(&lines);
+    for outcome in outcomes {
+        for (name, turns) in outcome.servers.iter().zip(&outcome.lag) {
+            text += &lag_said(&turns.concat()).map_or(String::new(), |said| format!("{name}: {said}.\n"));
+        }
+    }
     if !others.is_empty() {
         let first = &first.servers[0];
         text += &format!(
@@ -112,10 +118,27 @@ pub fn json(outcome: &Outcome, servers: &[Server], parameters: &Parameters, clie
         "pairs": parameters.pairs,
         "clients": clients,
         "seconds": parameters.seconds,
+        "columns": parameters.columns,
+        "rate": parameters.rate,
         "servers": servers,
         "figures": figures(outcome),
+        "lag": lag(outcome),
     });
     serde_json::to_string_pretty(&value).unwrap_or_else(|error| unreachable!("plain data: {error}")) + "\n"
+}
+
+/// By server, where it was looked at: milliseconds of all turns, and of each turn what was seen when (seconds, milliseconds).
+fn lag(outcome: &Outcome) -> Value {
+    let of = |turns: &Vec<Vec<Lag>>| {
+        let all = turns.concat();
+        let [p50, p99, most] = [0.5, 0.99, 1.0].map(|part| percentile(&all, part));
+        let curve = |turn: &Vec<Lag>| json!(turn.iter().map(|lag| json!([lag.at_s, lag.ms])).collect::<Vec<_>>());
+        let turns: Vec<Value> = turns.iter().map(curve).collect();
+        json!({ "rows": all.len(), "p50_ms": p50, "p99_ms": p99, "max_ms": most, "turns": turns })
+    };
+    let servers =
+        outcome.servers.iter().zip(&outcome.lag).filter(|(_, turns)| turns.iter().any(|turn| !turn.is_empty()));
+    Value::Object(servers.map(|(name, turns)| (name.clone(), of(turns))).collect())
 }
 
 fn figures(outcome: &Outcome) -> Vec<Value> {
@@ -152,6 +175,7 @@ pub mod tests {
             description: "few rows".to_owned(),
             servers: vec!["herd".to_owned(), "plain".to_owned()],
             rows: vec![time, rate],
+            lag: Vec::new(),
         }
     }
 
@@ -166,6 +190,19 @@ Medians of the turns; ratio: the median and the range of the pairs' ratios, abov
 Answers and counts were checked.
 ";
         assert_eq!(table(&[outcome()]), expected);
+    }
+
+    #[test]
+    fn lag_is_told_of_who_has_copies() {
+        let lags = |ms: [f64; 2]| ms.map(|ms| Lag { at_s: ms / 10.0, ms }).to_vec();
+        let outcome =
+            Outcome { lag: vec![vec![lags([5.0, 40.0]), lags([7.0, 6.0])], vec![vec![], vec![]]], ..outcome() };
+        let told = lag(&outcome);
+        assert_eq!(told["herd"]["p50_ms"], json!(6.0));
+        assert_eq!((&told["herd"]["max_ms"], &told["herd"]["turns"][1][0]), (&json!(40.0), &json!([0.7, 7.0])));
+        assert!(told.get("plain").is_none());
+        let text = table(&[outcome]);
+        assert!(text.contains("herd: columns behind by p50 6.00 ms, p99 40.0 ms, at most 40.0 ms.\n"), "{text}");
     }
 
     #[test]

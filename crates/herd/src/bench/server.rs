@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::error::{Error, Result};
 use super::output::{self, Load, Timed};
+use super::talk::Talk;
 use super::workload::Protocol;
 use crate::local::program;
 
@@ -111,6 +112,11 @@ impl Server {
         Ok(output::psql_timings(&self.psql(&format!("\\timing on\n{script}"))?))
     }
 
+    /// A session of psql that is asked again and again.
+    pub fn talk(&self) -> Result<Talk> {
+        Talk::begin(&self.name, &self.url)
+    }
+
     /// What one statement answers.
     pub fn value(&self, sql: &str) -> Result<String> {
         Ok(self.psql(&format!("{sql};\n"))?.trim_end().to_owned())
@@ -136,6 +142,22 @@ impl Server {
     pub fn pgbench_again(&self, script: &str, protocol: Protocol, clients: u32, seconds: u32) -> Result<Load> {
         let mut command = Command::new(program("pgbench"));
         command.arg(format!("--max-tries={TRIES}"));
+        self.run_pgbench(command, script, protocol, clients, seconds)
+    }
+
+    /// The same, not more than `rate` transactions a second.
+    pub fn pgbench_at(
+        &self,
+        rate: Option<u32>,
+        script: &str,
+        protocol: Protocol,
+        clients: u32,
+        seconds: u32,
+    ) -> Result<Load> {
+        let mut command = Command::new(program("pgbench"));
+        if let Some(rate) = rate {
+            command.arg(format!("--rate={rate}"));
+        }
         self.run_pgbench(command, script, protocol, clients, seconds)
     }
 

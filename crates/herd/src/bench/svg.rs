@@ -3,17 +3,18 @@
 use super::pairs::Outcome;
 use super::report::number;
 
-const COLOURS: [&str; 4] = ["#336791", "#b0b8c0", "#c9a66b", "#8aa37b"];
+pub const COLOURS: [&str; 4] = ["#336791", "#b0b8c0", "#c9a66b", "#8aa37b"];
 const LABEL: usize = 200;
 const BAR: usize = 360;
 const LINE: usize = 18;
 
-/// A whole SVG document; bars are as long as medians.
-pub fn bars(outcome: &Outcome) -> String {
+/// A whole SVG document; bars are as long as medians. `below`: what else is drawn under them, and how high it is.
+pub fn bars(outcome: &Outcome, below: &(String, usize)) -> String {
     let group = outcome.servers.len() * LINE + 26;
     let (width, height) = (LABEL + BAR + 140, outcome.rows.len() * group + 40);
+    let whole = height + below.1;
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{whole}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
     text += &format!("<text x=\"10\" y=\"20\">{}: {}</text>\n", outcome.workload, escape(&outcome.description));
@@ -33,10 +34,14 @@ pub fn bars(outcome: &Outcome) -> String {
             text += &format!("<text x=\"{}\" y=\"{}\">{}</text>\n", LABEL as f64 + length + 6.0, y + 12, number(value));
         }
     }
+    if below.1 > 0 {
+        text += &format!("<g transform=\"translate(0 {height})\">\n{}</g>\n", below.0);
+    }
     text + "</svg>\n"
 }
 
-fn escape(text: &str) -> String {
+/// As the text of an element.
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -46,7 +51,7 @@ mod tests {
 
     #[test]
     fn every_median_has_a_bar_on_its_groups_scale() {
-        let text = bars(&super::super::report::tests::outcome());
+        let text = bars(&super::super::report::tests::outcome(), &(String::new(), 0));
         assert_eq!(text.matches("height=\"14\"").count(), 4);
         // Of 3 and 6 ms, the longer is whole and the other half.
         assert!(text.contains("width=\"360\" height=\"14\"") && text.contains("width=\"180\" height=\"14\""), "{text}");

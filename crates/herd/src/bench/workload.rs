@@ -5,10 +5,12 @@
 use std::fmt;
 
 use super::error::{Error, Result};
+use super::lag::Lag;
 use super::server::Server;
 use super::workload_oltp::Transactions;
 use super::workload_tpcc::OrderEntry;
 use super::workload_w4::OneStatement;
+use super::workload_w5::Beside;
 use super::{workload_copy, workload_w1, workload_w2, workload_w3, workload_w6};
 
 /// The workloads of `herd bench`.
@@ -28,6 +30,8 @@ pub enum Name {
     W4Bulk,
     /// The same with rows that replace those with their key
     W4Upsert,
+    /// W1's inserts, and beside them W2's Q1 to Q4 and a query of a wide table
+    W5,
     /// Point selects by primary key
     W6,
     /// psql's \copy of a file
@@ -84,8 +88,30 @@ pub struct Parameters {
     pub rows: Option<u64>,
     /// `None`: the workload's own.
     pub protocol: Option<Protocol>,
+    /// Tables of a herd get column copies.
+    pub columns: bool,
+    /// Transactions a second that are begun; `None`: as many as there can be.
+    pub rate: Option<u32>,
     /// Leave the tables in place.
     pub keep: bool,
+}
+
+impl Parameters {
+    /// That a workload knows the options that not all know.
+    pub fn suit(&self, workload: &'static str) -> Result<()> {
+        match workload {
+            _ if self.columns && !["w2", "w5"].contains(&workload) => {
+                Err(Error::Unknown { workload, option: "--columns: w2 and w5 do" })
+            }
+            _ if self.rate.is_some() && workload != "w5" => Err(Error::Unknown { workload, option: "--rate: w5 does" }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The tables of this server get column copies.
+    pub fn columns_of(&self, server: &Server) -> bool {
+        self.columns && server.is_herd()
+    }
 }
 
 /// One thing that is measured.
@@ -116,6 +142,8 @@ pub struct Turn {
     pub values: Vec<f64>,
     /// What must be the same on every server: a name and the answer.
     pub answers: Vec<(String, String)>,
+    /// How far column copies were behind, where that was looked at.
+    pub lag: Vec<Lag>,
 }
 
 pub trait Workload {
@@ -165,6 +193,7 @@ pub fn named(name: Name) -> Vec<Box<dyn Workload>> {
         Name::W4 => Box::new(OneStatement::AllOrNothing),
         Name::W4Bulk => Box::new(OneStatement::Bulk),
         Name::W4Upsert => Box::new(OneStatement::Upsert),
+        Name::W5 => Box::new(Beside),
         Name::W6 => Box::new(workload_w6::PointSelects),
         Name::Copy => Box::<workload_copy::Copy>::default(),
     };

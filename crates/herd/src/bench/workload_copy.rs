@@ -52,7 +52,7 @@ impl Workload for Copy {
         server.check_count("sbtest1", rows)?;
         let sums = server.value("SELECT min(id), max(id), sum(k), min(c), max(pad) FROM sbtest1")?;
         let rate = rows as f64 / (copy.time_ms / 1000.0);
-        Ok(Turn { values: vec![rate], answers: vec![("COPY: the rows' sums".to_owned(), sums)] })
+        Ok(Turn { values: vec![rate], answers: vec![("COPY: the rows' sums".to_owned(), sums)], ..Turn::default() })
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {

@@ -200,7 +200,7 @@ impl Workload for Transactions {
             }
             _ => vec![],
         };
-        Ok(Turn { values: vec![load.rate], answers })
+        Ok(Turn { values: vec![load.rate], answers, ..Turn::default() })
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {

@@ -53,7 +53,7 @@ impl Workload for OrderEntry {
         }
         holds(server)?;
         let share = made as f64 / load.acknowledged as f64;
-        Ok(Turn { values: vec![load.rate, load.rate * share], answers: vec![] })
+        Ok(Turn { values: vec![load.rate, load.rate * share], answers: vec![], ..Turn::default() })
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {

@@ -50,10 +50,10 @@ impl Workload for SingleRowInserts {
         server.psql("TRUNCATE sbtest1;\n")?;
         let load = match &self.sysbench {
             Some(sysbench) => server.sysbench(sysbench, "oltp_insert", &SYSBENCH, clients, seconds)?,
-            None => server.pgbench(&script(clients), protocol(parameters), clients, seconds)?,
+            None => server.pgbench(&script(clients, 0, i32::MAX as u64), protocol(parameters), clients, seconds)?,
         };
         server.check_count("sbtest1", load.acknowledged)?;
-        Ok(Turn { values: vec![load.rate], answers: Vec::new() })
+        Ok(Turn { values: vec![load.rate], answers: Vec::new(), ..Turn::default() })
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {
@@ -61,17 +61,18 @@ impl Workload for SingleRowInserts {
     }
 }
 
-fn protocol(parameters: &Parameters) -> Protocol {
+/// As it was asked for, or simple.
+pub fn protocol(parameters: &Parameters) -> Protocol {
     parameters.protocol.unwrap_or(Protocol::Simple)
 }
 
-/// pgbench keeps `n` for each client from one run of the script to the next, so ids never meet.
-fn script(clients: u32) -> String {
-    let stride = i32::MAX as u32 / clients.max(1);
+/// pgbench keeps `n` for each client from one run of the script to the next, so ids never meet. They are above `from` and not above `to`.
+pub fn script(clients: u32, from: u64, to: u64) -> String {
+    let stride = (to - from) / u64::from(clients.max(1));
     let c = "68487932199-96439406143-93774651418-41631865787-96406072701-20604855487-25459966574-28203206787-41238978918-19503783441";
     let pad = "22195207048-70116052123-74140395089-76317954521-98694025897";
     format!(
-        "\\set n :n + 1\n\\set id :client_id * {stride} + :n\n\\set k random(1, 1000000)\n\
+        "\\set n :n + 1\n\\set id {from} + :client_id * {stride} + :n\n\\set k random(1, 1000000)\n\
          INSERT INTO sbtest1 (id, k, c, pad) VALUES (:id, :k, '{c}', '{pad}');\n"
     )
 }
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn ids_of_many_clients_fit_an_integer() {
-        assert!(script(1).contains(":client_id * 2147483647 "));
-        assert!(script(1000).contains(":client_id * 2147483 "));
+        assert!(script(1, 0, i32::MAX as u64).contains("0 + :client_id * 2147483647 "));
+        assert!(script(1000, 7, 2_147_483_007).contains("7 + :client_id * 2147483 "));
     }
 }

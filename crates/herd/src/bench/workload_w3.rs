@@ -72,7 +72,11 @@ impl Workload for ManyRowsAKey {
              sum(('x' || left(info, 7))::bit(28)::int) \
              FROM test GROUP BY typeid ORDER BY typeid",
         )?;
-        Ok(Turn { values: vec![load.rate], answers: vec![("W3: the rows of the keys".to_owned(), digest)] })
+        Ok(Turn {
+            values: vec![load.rate],
+            answers: vec![("W3: the rows of the keys".to_owned(), digest)],
+            ..Turn::default()
+        })
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {

@@ -93,7 +93,7 @@ impl Workload for OneStatement {
             server.check_count("demo", rows)?;
         }
         let sums = server.value("select min(id), max(id), sum(id), sum(a + b + c + d) from demo")?;
-        Ok(Turn { values, answers: vec![("W4: the rows' sums".to_owned(), sums)] })
+        Ok(Turn { values, answers: vec![("W4: the rows' sums".to_owned(), sums)], ..Turn::default() })
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {

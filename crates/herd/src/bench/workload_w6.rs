@@ -32,7 +32,7 @@ impl Workload for PointSelects {
         let load = server.pgbench(&script, protocol(parameters), parameters.clients, parameters.seconds)?;
         let id = rows(parameters).div_ceil(2);
         let row = server.value(&format!("SELECT * FROM sbtest1 WHERE id = {id}"))?;
-        Ok(Turn { values: vec![load.rate], answers: vec![(format!("W6: row {id}"), row)] })
+        Ok(Turn { values: vec![load.rate], answers: vec![(format!("W6: row {id}"), row)], ..Turn::default() })
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {

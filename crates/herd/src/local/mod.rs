@@ -40,5 +40,5 @@ pub use plain::{PlainPostgres, is_herd};
 pub use psql::{Target, literal, psql, run_sql};
 pub use shape::Options as UpOptions;
 pub use state::NODES_MAX;
-pub use status::{DOWN, MemberStatus, NodeStatus, RouterStatus, Status, status};
+pub use status::{DOWN, MemberStatus, NodeStatus, RouterStatus, Status, StoreStatus, status};
 pub use up::up;

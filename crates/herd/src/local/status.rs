@@ -12,7 +12,7 @@ use super::files::Files;
 use super::node::Node;
 use super::probe::{Answer, probe};
 use super::state::State;
-use super::{ha, router_process};
+use super::{ha, router_process, stores};
 use crate::config::Config;
 
 #[derive(Debug, Serialize)]
@@ -27,6 +27,9 @@ pub struct Status {
     pub shards: Option<u32>,
     pub router: RouterStatus,
     pub nodes: Vec<NodeStatus>,
+    /// The stores of column copies: those that the router knows, and a local herd's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<StoreStatus>,
     /// Of a local herd whose nodes have standbys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<EtcdStatus>,
@@ -83,6 +86,28 @@ pub struct MemberStatus {
     pub data: Option<PathBuf>,
 }
 
+/// The store of column copies beside a node.
+#[derive(Debug, Default, Serialize)]
+pub struct StoreStatus {
+    pub node: String,
+    pub up: bool,
+    /// Of a local herd's own.
+    pub pid: Option<u32>,
+    pub host: String,
+    pub port: u16,
+    /// Why it is not up, or of no use.
+    pub why: Option<String>,
+    /// How many copies it has been told to keep, and how many of them can be read. This and what follows: if it has said so.
+    pub copies: Option<u64>,
+    pub ready: Option<u64>,
+    /// Bytes of its node's log that it has not applied.
+    pub lag_bytes: Option<u64>,
+    /// How old the state that it can show is at most.
+    pub lag_ms: Option<u64>,
+    /// The size of its file.
+    pub bytes: Option<u64>,
+}
+
 /// The role of a member that is not up.
 pub const DOWN: &str = "down";
 
@@ -121,6 +146,7 @@ pub fn status(dir: &Path) -> Result<Status> {
         shards: Some(state.shards),
         router,
         nodes: state.numbers().map(one).collect(),
+        stores: if state.columns { stores::status(&files, &state) } else { Vec::new() },
         etcd: if state.ha { ha::etcd(&files, &state) } else { Vec::new() },
     };
     status.sum_up();
@@ -131,7 +157,11 @@ impl Status {
     /// All of it is up if each part is.
     pub fn sum_up(&mut self) {
         let node_is_up = |node: &NodeStatus| node.up && node.members.iter().all(|member| member.up);
-        self.up = self.router.up && self.nodes.iter().all(node_is_up) && self.etcd.iter().all(|etcd| etcd.up);
+        let stores_are_up = self.stores.iter().all(|store| store.up);
+        self.up = self.router.up
+            && self.nodes.iter().all(node_is_up)
+            && stores_are_up
+            && self.etcd.iter().all(|etcd| etcd.up);
     }
 }
 
@@ -169,6 +199,14 @@ impl std::fmt::Display for Status {
                 let (name, state, port) = (format!("  {}", member.name), word(member.up), member.port);
                 writeln!(f, "{name:<8} {state:<5} {port:>6} {:>8}  {}", pid(member.pid), member.details())?;
             }
+            for store in self.stores.iter().filter(|store| store.node == node.name) {
+                let (state, port) = (word(store.up), store.port);
+                writeln!(f, "{:<8} {state:<5} {port:>6} {:>8}  {}", "  store", pid(store.pid), store.details())?;
+            }
+        }
+        for store in self.stores.iter().filter(|store| self.nodes.iter().all(|node| node.name != store.node)) {
+            let (name, state, port) = (format!("store of {}", store.node), word(store.up), store.port);
+            writeln!(f, "{name:<8} {state:<5} {port:>6} {:>8}  {}", pid(store.pid), store.details())?;
         }
         for etcd in &self.etcd {
             writeln!(f, "{:<8} {:<5} {:>6} {:>8}", etcd.name, word(etcd.up), etcd.port, pid(etcd.pid))?;
@@ -207,6 +245,23 @@ impl NodeStatus {
             None => None,
         };
         [version, size, recovers, prepared, place].into_iter().flatten().collect::<Vec<_>>().join("  ")
+    }
+}
+
+impl StoreStatus {
+    fn details(&self) -> String {
+        let count = |(ready, copies)| match (ready == copies, copies) {
+            (_, 0) => "no copies".to_owned(),
+            (true, 1) => "1 copy, ready".to_owned(),
+            (true, _) => format!("{copies} copies, ready"),
+            (false, _) => format!("{ready} of {copies} copies ready"),
+        };
+        let copies = self.ready.zip(self.copies).map(count);
+        let size = self.bytes.map(|bytes| format!("{} MiB", bytes >> 20));
+        let lag = self.lag_ms.map(|ms| format!("{ms} ms behind at most"));
+        let log = self.lag_bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{bytes} bytes of log to apply"));
+        let place = Some(format!("on {}", self.host));
+        [copies, size, lag, log, self.why.clone(), place].into_iter().flatten().collect::<Vec<_>>().join("  ")
     }
 }
 

@@ -10,8 +10,10 @@ use rustix::process::Signal;
 
 use super::error::{Error, Result};
 use super::files::{Files, set_mode, tail, write_whole};
+use super::node::Node;
 use super::probe::probe;
 use super::state::State;
+use super::status::StoreStatus;
 use super::{background, process};
 
 const PROGRAM: &str = "herd-column";
@@ -42,6 +44,24 @@ pub fn stop(files: &Files, state: &State) -> Result<()> {
         eprintln!("{}: stopped", name(number));
     }
     Ok(())
+}
+
+/// Which of them run.
+pub fn status(files: &Files, state: &State) -> Vec<StoreStatus> {
+    let one = |number| {
+        let (pid, port) = (pid(files, number), state.store_port(number));
+        // Another program on its port may answer as well.
+        let up = pid.is_some() && probe(port).is_ready();
+        StoreStatus {
+            node: Node::of(files, state, number).name,
+            up,
+            pid,
+            host: "127.0.0.1".to_owned(),
+            port,
+            ..StoreStatus::default()
+        }
+    };
+    state.numbers().map(one).collect()
 }
 
 /// What the router's configuration says of the stores.

@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::health::Health;
+use super::stores::Stores;
 
 /// A request longer than this is not one for metrics.
 const REQUEST_MAX: usize = 8192;
@@ -16,14 +17,15 @@ const REQUEST_MAX: usize = 8192;
 const AT_ONCE_MAX: usize = 64;
 
 /// Answers requests on a listener, each within five seconds; never ends.
-pub async fn serve(listener: TcpListener, router: Arc<Router>, health: Arc<Health>) {
+pub async fn serve(listener: TcpListener, router: Arc<Router>, health: Arc<Health>, stores: Arc<Stores>) {
     let places = Arc::new(Semaphore::new(AT_ONCE_MAX));
     loop {
         match (listener.accept().await, places.clone().try_acquire_owned()) {
             (Ok((stream, _)), Ok(place)) => {
-                let (router, health) = (router.clone(), health.clone());
+                let (router, health, stores) = (router.clone(), health.clone(), stores.clone());
                 tokio::spawn(async move {
-                    let answered = tokio::time::timeout(Duration::from_secs(5), answer(stream, &router, &health));
+                    let answered =
+                        tokio::time::timeout(Duration::from_secs(5), answer(stream, &router, &health, &stores));
                     let _ = answered.await;
                     drop(place);
                 });
@@ -36,7 +38,7 @@ pub async fn serve(listener: TcpListener, router: Arc<Router>, health: Arc<Healt
     }
 }
 
-async fn answer(mut stream: TcpStream, router: &Router, health: &Health) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, router: &Router, health: &Health, stores: &Stores) -> std::io::Result<()> {
     let mut request = Vec::new();
     let mut buf = [0; 1024];
     while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < REQUEST_MAX {
@@ -46,7 +48,7 @@ async fn answer(mut stream: TcpStream, router: &Router, health: &Health) -> std:
         }
     }
     let (status, body) = match request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ") {
-        true => ("200 OK", page(router, health)),
+        true => ("200 OK", page(router, health, stores)),
         false => ("404 Not Found", "the metrics are at /metrics\n".to_string()),
     };
     let head = format!(
@@ -58,7 +60,7 @@ async fn answer(mut stream: TcpStream, router: &Router, health: &Health) -> std:
     stream.shutdown().await
 }
 
-fn page(router: &Router, health: &Health) -> String {
+fn page(router: &Router, health: &Health, stores: &Stores) -> String {
     let mut out = router.metrics.render();
     out.push_str("# HELP herd_node_up Whether the router could reach a node when it last looked, every few seconds.\n# TYPE herd_node_up gauge\n");
     for (name, up) in health.up() {
@@ -80,6 +82,7 @@ fn page(router: &Router, health: &Health) -> String {
         }
     }
     out.push_str(&router.herd.columns.page());
+    out.push_str(&stores.page());
     out.push_str(&router.herd.standbys.page(&router.herd.epoch.load().snapshot));
     for (name, help, bytes) in [
         ("herd_plan_bytes", "What kept plans take, in bytes.", router.herd.epoch.load().plan_bytes()),
@@ -106,6 +109,7 @@ fn page(router: &Router, health: &Health) -> String {
     out
 }
 
-fn escape(text: &str) -> String {
+/// A label's value.
+pub fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
