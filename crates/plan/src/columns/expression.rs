@@ -106,6 +106,11 @@ impl Expr {
         self.any(&mut |e| matches!(e.kind, Kind::Aggregate(_)))
     }
 
+    /// An integer in it may be too great for its type: see [`Self::computed`].
+    pub fn may_not_fit(&self) -> bool {
+        self.any(&mut |e| matches!(e.kind, Kind::Prefix("+", _)))
+    }
+
     /// Some of it is computed of no column, which PostgreSQL does even where there is no row, and says if it does not fit.
     pub fn computes_of_none(&self) -> bool {
         let of_row = |e: &Expr| matches!(e.kind, Kind::Column(_) | Kind::Aggregate(_));

@@ -211,6 +211,10 @@ impl<'a> Reader<'a> {
 
     fn boolean(&self, b: &ast::BoolExpr) -> Found<Expr> {
         let operands = b.args.iter().map(|arg| self.condition(arg)).collect::<Found<Vec<_>>>()?;
+        // PostgreSQL looks at them one after another; DuckDB begins with the one that it takes to be quicker, and would not see the rows of which another can't be computed.
+        if operands.len() > 1 && operands.iter().any(Expr::may_not_fit) {
+            return Err(refused("a condition that can fail beside others"));
+        }
         Ok(Expr::condition(match (ast::BoolExprType::try_from(b.boolop), &operands[..]) {
             (Ok(ast::BoolExprType::AndExpr), _) => Kind::Infix("AND", operands),
             (Ok(ast::BoolExprType::OrExpr), _) => Kind::Infix("OR", operands),
