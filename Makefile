@@ -82,6 +82,7 @@ promises: build ## the promises of PROMISES.md, for long: about forty minutes; S
 	run snapshot --seconds $(PROMISES_SECONDS); \
 	run snapshot --seconds $(PROMISES_SECONDS) --kills 1; run crash_matrix; run packets --cases 1000; run fuzz --sessions 10000; \
 	run slow; run login; run leaks --sequences 10000; roles; run cancels --seconds 60; run soak --seconds $(PROMISES_SECONDS); \
+	HERD_ALL_PLACES=1 "$(abspath $(VENV))/bin/python" -m pytest -q elastic/test_nodes_die.py || failed="$$failed nodes_die"; \
 	for nodes in 1 3; do "$(abspath $(VENV))/bin/python" -m random_sql.run --seed $(SEED) --statements $(RANDOM_STATEMENTS) --nodes $$nodes || failed="$$failed random_sql"; done; \
 	if [ -x "$(TARGET)/release/herd-column" ]; then run fresh --seconds $(PROMISES_SECONDS); "$(abspath $(VENV))/bin/python" -m random_columns.run --seed $(SEED) --statements $(RANDOM_STATEMENTS) || failed="$$failed random_columns"; fi; \
 	if [ -n "$$failed" ]; then echo "broken:$$failed"; exit 1; fi

@@ -1,11 +1,12 @@
 """Servers whose shards move, and routers in front of them, one of which may be told to die or to wait at a place."""
 
 import os
+import signal
 import time
 
 import pytest
 
-from harness import router
+from harness import processes, router
 from harness.moves import JOBS_RUNNING, LEFT_ON_NODES
 from harness.started import Routers
 
@@ -35,6 +36,21 @@ class Elastic(Routers):
         with self.nodes[number - 1].server.connect() as connection:
             cursor = connection.execute(sql, values)
             return cursor.fetchall() if cursor.description else []
+
+    def kills(self, number: int) -> None:
+        """The whole server, as if its machine had lost power; its files stay."""
+        process = self.nodes[number - 1].process
+        for process_id in [process.pid, *processes.children(process.pid)]:
+            processes.signal(process_id, signal.SIGKILL)
+        process.wait()
+
+    def starts(self, number: int) -> None:
+        """Where it was, with what it had."""
+        node = self.nodes[number - 1]
+        deadline = time.monotonic() + 30
+        while not node._try_start():
+            assert time.monotonic() < deadline, node.log()[-2000:]
+            time.sleep(0.1)
 
     def shards(self, table: str) -> dict[int, int]:
         """The node of each shard, as in herd.nodes."""

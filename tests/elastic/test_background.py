@@ -134,6 +134,28 @@ def test_another_router_goes_on(elastic, place, kind):
         assert connection.execute("select state from herd.jobs where id = %s", (job,)).fetchone() == ("done",)
 
 
+@pytest.mark.parametrize("place", ["move.copied", "two_phase.decided"])
+def test_another_router_empties_the_node(elastic, place):
+    """The one that drains it dies in one of the moves."""
+    elastic.without_tables()
+    _table(elastic, "b_drained")
+    before = elastic.shards("b_drained")
+    assert list(before.values()).count(3) > 1
+    dying = elastic.router(f"{place}:abort")
+    with dying.server.connect() as connection:
+        job = connection.execute("select herd.drain_node('node3', background => true)").fetchone()[0]
+    deadline = time.monotonic() + 60
+    while dying.process.poll() is None:
+        assert time.monotonic() < deadline, "it was not that router which worked on it"
+        time.sleep(0.05)
+    _wait(elastic, job)
+    after = elastic.shards("b_drained")
+    assert set(after) == set(before) and 3 not in after.values()
+    assert elastic.on_node(3, "select from pg_class where relnamespace = 'herd_shards'::regnamespace and relkind = 'r' and relname ~ 'b_drained'") == []
+    _is_whole(elastic, "b_drained")
+    elastic.a.run("select herd.rebalance()")
+
+
 def test_what_is_asked_wrongly_is_said_at_once(elastic):
     _table(elastic, "b_wrong")
     with elastic.a.connect() as connection:

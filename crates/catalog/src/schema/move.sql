@@ -54,7 +54,7 @@ $body$
 DECLARE
     fresh text := format('herd_shards.%I', called);
     who name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = parent);
-    like_it text := format('(LIKE %s INCLUDING ALL EXCLUDING IDENTITY EXCLUDING INDEXES EXCLUDING STATISTICS) USING %I%s%s', parent, facts ->> 'method',
+    like_it text := format('(LIKE %s INCLUDING ALL EXCLUDING COMMENTS EXCLUDING IDENTITY EXCLUDING INDEXES EXCLUDING STATISTICS) USING %I%s%s', parent, facts ->> 'method',
                            ' WITH (' || (facts ->> 'options') || ')', ' TABLESPACE ' || quote_ident(facts ->> 'tablespace'));
 BEGIN
     PERFORM herd.create_as_owner(who, 'herd_shards', called, '', like_it);
@@ -183,6 +183,7 @@ DECLARE
 BEGIN
     FOR item IN
         SELECT i.indexrelid, c.relname, i.indisunique, o.conname, pg_get_constraintdef(o.oid) AS definition, pg_get_indexdef(i.indexrelid) AS made,
+               o.contype, array_to_string(c.reloptions, ', ') AS options,
                (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) AND NOT r.rolsuper AS runs_code
           FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_roles r ON r.oid = c.relowner
           LEFT JOIN pg_constraint o ON o.conindid = i.indexrelid AND o.conrelid = parent AND o.contype IN ('p', 'u', 'x')
@@ -197,7 +198,14 @@ BEGIN
             name := left(coalesce(name, item.relname), 20) || '_' || gen_random_uuid();
         END IF;
         IF item.conname IS NOT NULL THEN
+            -- A constraint is told without its index's storage parameters. Those of an exclusion would stand in its midst.
+            IF item.options IS NOT NULL AND item.contype <> 'x' THEN
+                item.definition := regexp_replace(item.definition, '( DEFERRABLE)?( INITIALLY DEFERRED)?$', format(' WITH (%s)\1\2', item.options));
+            END IF;
             EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, name, item.definition);
+            IF item.options IS NOT NULL AND item.contype = 'x' THEN
+                EXECUTE format('ALTER INDEX herd_shards.%I SET (%s)', name, item.options);
+            END IF;
             CONTINUE;
         END IF;
         head := format('CREATE %sINDEX %I ON ONLY %s USING ', CASE WHEN item.indisunique THEN 'UNIQUE ' ELSE '' END, item.relname, parent);

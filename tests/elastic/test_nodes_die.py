@@ -1,0 +1,71 @@
+"""A node dies (SIGKILL) while a job in the background stands at a place, and comes back: the job is done, and nothing is lost or left.
+
+The herd is that of the other tests here. Places and nodes of `_QUICK` always; all of them with HERD_ALL_PLACES=1, which takes some minutes.
+It does not know what the router does at the places.
+"""
+
+import os
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+
+ROWS = 600
+HOME, SOURCE, TARGET = 1, 2, 3
+VICTIMS = {"home": HOME, "source": SOURCE, "target": TARGET}
+PLACES = [
+    "move.prepared", "move.rows", "move.copied", "move.followed", "move.locked", "two_phase.announced", "two_phase.prepared", "two_phase.decided",
+]
+_ALL = [(place, kind, victim) for kind in ("move", "split") for place in PLACES for victim in VICTIMS]
+_QUICK = [("move.rows", "move"), ("move.locked", "split"), ("two_phase.prepared", "move"), ("two_phase.decided", "split")]
+_CASES = _ALL if os.environ.get("HERD_ALL_PLACES") else [(*case, victim) for case in _QUICK for victim in VICTIMS]
+
+
+@pytest.mark.parametrize("place, kind, victim", _CASES)
+def test_a_node_that_dies(elastic, tmp_path, place, kind, victim):
+    elastic.a.run(
+        "drop table if exists k_dies", "create table k_dies (id int primary key, v int not null)",
+        "select create_distributed_table('k_dies', 'id', colocate_with => 'none')", f"insert into k_dies select g, g from generate_series(1, {ROWS}) g",
+    )
+    before = elastic.shards("k_dies")
+    shard = next(shard for shard, node in sorted(before.items()) if node == SOURCE)
+    tmp_path.chmod(0o777)
+    flag = tmp_path / "flag"
+    slow = elastic.router(f"{place}:wait:{flag}")
+    try:
+        call = {"move": f"herd.move_shard('k_dies', {shard}, {TARGET}, background => true)", "split": f"herd.split_shard('k_dies', {shard}, node => '{TARGET}', background => true)"}[kind]
+        with slow.server.connect() as connection:
+            job = connection.execute(f"select {call}").fetchone()[0]
+            deadline = time.monotonic() + 30
+            while not flag.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        elastic.kills(VICTIMS[victim])
+        # It goes on while the node is away.
+        flag.unlink()
+        time.sleep(0.5)
+        elastic.starts(VICTIMS[victim])
+        with elastic.b.connect() as connection:
+            connection.execute("set statement_timeout = '60s'")
+            connection.execute("select herd.wait_job(%s)", (job,))
+            after = elastic.shards("k_dies")
+            assert after == (before | {shard: TARGET} if kind == "move" else before | {shard + len(before): TARGET}), (before, after)
+            assert connection.execute("select count(*), count(distinct id), sum(v) from k_dies").fetchone() == (ROWS, ROWS, ROWS * (ROWS + 1) // 2)
+            assert connection.execute("update k_dies set v = v + 1").rowcount == ROWS
+        elastic.is_tidy()
+        _is_free(elastic, "k_dies")
+        with elastic.b.connect() as connection:
+            assert connection.execute("select object, problem from herd.verify").fetchall() == []
+    finally:
+        flag.unlink(missing_ok=True)
+        slow.stop()
+
+
+def _is_free(elastic, table: str) -> None:
+    """Nobody holds a lock on the table or a shard of it."""
+    held = "select l.mode, c.relname, a.query from pg_locks l join pg_class c on c.oid = l.relation left join pg_stat_activity a using (pid) where c.relname ~ %s and l.granted"
+    deadline = time.monotonic() + 30
+    while found := [(number, *row) for number in (HOME, SOURCE, TARGET) for row in elastic.on_node(number, held, (table,))]:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
