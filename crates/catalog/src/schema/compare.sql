@@ -52,7 +52,8 @@ SELECT of.name, format('policy "%s"', l.polname), concat_ws(' ', CASE WHEN l.pol
 $body$;
 COMMENT ON FUNCTION herd.tables_made(text[]) IS 'how tables on this node are made, part by part';
 
--- PostgreSQL lets nobody take from a partition what it has of its table: what differs has been added to it, or set otherwise.
+-- PostgreSQL lets nobody take from a partition what it has of its table: what differs has been added to it, or set otherwise. A constraint that is
+-- NOT VALID may be valid for a shard that was moved or split: all its rows were looked at then.
 CREATE OR REPLACE FUNCTION herd.shards_made_otherwise(tables text[]) RETURNS TABLE (object text, problem text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $body$
@@ -68,7 +69,7 @@ SELECT of.shard::text, format('constraint "%s" is not one of %s: %s', o.conname,
 UNION ALL
 SELECT of.shard::text, format('constraint "%s" is %s, that of %s is %s', o.conname, pg_get_constraintdef(o.oid), of.parent, pg_get_constraintdef(p.oid))
   FROM of JOIN pg_constraint o ON o.conrelid = of.shard JOIN pg_constraint p ON p.conrelid = of.parent AND (p.oid = o.conparentid OR o.contype = 'c' AND p.contype = 'c' AND p.conname = o.conname)
- WHERE pg_get_constraintdef(o.oid) <> pg_get_constraintdef(p.oid)
+ WHERE regexp_replace(pg_get_constraintdef(o.oid), ' NOT VALID$', '') <> regexp_replace(pg_get_constraintdef(p.oid), ' NOT VALID$', '')
 UNION ALL
 SELECT of.shard::text, CASE WHEN NOT i.indisvalid THEN format('index "%s" is not valid', c.relname)
                             ELSE format('index "%s" is not one of %s: %s', c.relname, of.parent, pg_get_indexdef(c.oid)) END
