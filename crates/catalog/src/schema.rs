@@ -16,6 +16,7 @@ const NODE: &str = concat!(
     include_str!("schema/cluster.sql"),
     include_str!("schema/move.sql"),
     include_str!("schema/repair.sql"),
+    include_str!("schema/compare.sql"),
     include_str!("schema/admin.sql"),
     include_str!("schema/sizes.sql"),
 );

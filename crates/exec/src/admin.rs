@@ -106,7 +106,7 @@ pub fn columns(call: &AdminCall) -> Vec<Field> {
     }
     match call.function {
         AdminFunction::RebalancePlan => return move_shard::plan_columns(),
-        AdminFunction::Repair => return repair::columns(),
+        AdminFunction::Repair | AdminFunction::Verify => return repair::columns(call),
         _ => {}
     }
     vec![match call.function {

@@ -61,6 +61,7 @@ pub enum AdminFunction {
     Rebalance,
     RebalancePlan,
     Repair,
+    Verify,
     WaitJob,
     ExportSnapshot,
     RestorePoint,
@@ -182,6 +183,8 @@ impl AdminFunction {
             "rebalance" if herds => AdminFunction::Rebalance,
             "rebalance_plan" if herds => AdminFunction::RebalancePlan,
             "repair" if herds => AdminFunction::Repair,
+            // Without arguments it is what one node says of itself.
+            "verify" if herds && !f.args.is_empty() => AdminFunction::Verify,
             "wait_job" if herds => AdminFunction::WaitJob,
             "export_snapshot" if herds => AdminFunction::ExportSnapshot,
             "restore_point" if herds => AdminFunction::RestorePoint,
@@ -457,8 +460,18 @@ impl AdminCall {
         Ok((list(&v[1])?, list(&v[2])?))
     }
 
+    /// The table that `herd.verify` looks at.
+    fn verified(&self) -> Result<String> {
+        let v = self.named(&["table_name|table|relation"])?;
+        self.text(&v[0], "a table's name")
+    }
+
     /// What `herd.repair` looks at (none: all tables), the node whose copies of reference tables are right, and whether it only looks.
+    /// `herd.verify` looks at one table, and nothing more.
     pub fn repair(&self) -> Result<(Option<String>, Option<String>, bool)> {
+        if self.function == AdminFunction::Verify {
+            return Ok((Some(self.verified()?), None, true));
+        }
         let v = self.named(&["table_name|table|relation", "trust_node", "dry_run"])?;
         let text = |at: usize, what| v[at].as_ref().map(|_| self.text(&v[at], what)).transpose();
         let dry_run = match text(2, "whether it only looks")?.map(|t| t.to_ascii_lowercase()).as_deref() {

@@ -161,7 +161,7 @@ impl Session {
             let formats = |at| bound.map_or(0, |b| b.result_format(at));
             return self.work().show_plan(&call, described, formats).await;
         }
-        if call.function == AdminFunction::Repair {
+        if matches!(call.function, AdminFunction::Repair | AdminFunction::Verify) {
             let formats = |at| bound.map_or(0, |b| b.result_format(at));
             return self.repair(call, described, formats).await;
         }

@@ -156,6 +156,10 @@ COMMENT ON FUNCTION herd.rebalance_plan(text) IS 'what herd.rebalance would move
 CREATE OR REPLACE FUNCTION herd.repair(table_name regclass DEFAULT NULL, trust_node text DEFAULT NULL, dry_run boolean DEFAULT false)
 RETURNS TABLE (node text, object text, problem text, mended boolean, action text)
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.repair'); SELECT NULL::text, NULL::text, NULL::text, NULL::boolean, NULL::text $$;
+CREATE OR REPLACE FUNCTION herd.verify(table_name regclass) RETURNS TABLE (node text, object text, problem text)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT herd.refuse_admin_call('herd.verify'); SELECT NULL::text, NULL::text, NULL::text $$;
+COMMENT ON FUNCTION herd.verify(regclass) IS 'what is wrong with a table on any node: its schema, its rows and its rights (through a router)';
+
 COMMENT ON FUNCTION herd.repair(regclass, text, boolean) IS 'puts right what was damaged past the routers where there is one right answer, and tells what a person has to decide (through a router)';
 
 CREATE OR REPLACE FUNCTION herd.wait_job(job bigint) RETURNS text

@@ -4,10 +4,13 @@
 //! them, too.
 //!
 //! 1. `leftovers.rs`: what jobs have left
-//! 2. `rows.rs`: rows in shards that they do not belong to
-//! 3. `copies.rs`: copies of reference tables that differ
-//! 4. `sequences.rs`: sequences that are behind their columns
-//! 5. `rights.rs`: what `herd.verify` says
+//! 2. `made.rs`: tables and shards that are made otherwise on a node
+//! 3. `rows.rs`: rows in shards that they do not belong to
+//! 4. `copies.rs`: copies of reference tables that differ
+//! 5. `sequences.rs`: sequences that are behind their columns
+//! 6. `rights.rs`: what the view `herd.verify` says
+//!
+//! `herd.verify(table)` tells the same of one table, and nothing is changed.
 //!
 //! `dangling.rs` sees to it that no row loses what it refers to; `put.rs` brings rows to their shards.
 //!
@@ -16,6 +19,7 @@
 mod copies;
 mod dangling;
 mod leftovers;
+mod made;
 mod put;
 mod rights;
 mod rows;
@@ -24,7 +28,7 @@ mod sequences;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ::plan::admin::AdminCall;
+use ::plan::admin::{AdminCall, AdminFunction};
 use catalog::{NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_literal};
 use wire::backend::Field;
 use wire::{sqlstate, type_oid};
@@ -51,6 +55,8 @@ pub struct Repair {
 #[derive(Clone)]
 pub enum Piece {
     Leftovers,
+    /// How these tables are made.
+    Made(Vec<Arc<Relation>>),
     /// Of a colocation group.
     Rows(i32),
     /// Of a reference table.
@@ -94,6 +100,7 @@ impl<C: Client> Work<'_, C> {
             repair.pieces.push(Piece::Leftovers);
         }
         self.owns_all(&tables.iter().map(|r| r.oid).collect::<Vec<_>>()).await?;
+        repair.pieces.push(Piece::Made(tables.clone()));
         let groups: BTreeSet<i32> = tables.iter().filter_map(|r| Some(r.distribution()?.group.id)).collect();
         repair.pieces.extend(groups.into_iter().map(Piece::Rows));
         let is_copied = |r: &&Arc<Relation>| matches!(r.placement, Placement::Reference);
@@ -108,6 +115,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn repair_piece(&mut self, repair: &Repair, piece: &Piece) -> Result<Vec<Finding>> {
         match piece {
             Piece::Leftovers => self.repair_leftovers(repair).await,
+            Piece::Made(tables) => self.compare_made(tables).await,
             Piece::Rows(group) => self.repair_rows(repair, *group).await,
             Piece::Copies(table) => self.repair_copies(repair, table).await,
             Piece::Sequences(table) => self.repair_sequences(repair, table).await,
@@ -119,6 +127,7 @@ impl<C: Client> Work<'_, C> {
     pub fn not_repaired(&self, piece: &Piece, error: &ExecError) -> Finding {
         let object = match piece {
             Piece::Leftovers => "jobs".to_string(),
+            Piece::Made(tables) => tables.iter().map(|table| name(table)).collect::<Vec<_>>().join(", "),
             Piece::Rows(group) => {
                 let members = super::move_shard::group_of(&self.epoch.snapshot, *group);
                 members.iter().map(|r| qualified(&r.schema, &r.name)).collect::<Vec<_>>().join(", ")
@@ -138,9 +147,16 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// Answers with all that was found.
-    pub fn answer_findings(&mut self, found: &[Finding], described: bool, format: impl Fn(usize) -> i16) -> Forwarded {
+    pub fn answer_findings(
+        &mut self,
+        call: &AdminCall,
+        found: &[Finding],
+        described: bool,
+        format: impl Fn(usize) -> i16,
+    ) -> Forwarded {
+        let columns = columns(call);
         if described {
-            self.client.tell(Answer::Columns(&columns()));
+            self.client.tell(Answer::Columns(&columns));
         }
         for f in found {
             let mended: &[u8] = match (format(3), f.mended) {
@@ -151,7 +167,8 @@ impl<C: Client> Work<'_, C> {
             };
             let node = Some(f.node.as_bytes()).filter(|node| !node.is_empty());
             let (object, problem, action) = (f.object.as_bytes(), f.problem.as_bytes(), f.action.as_bytes());
-            self.client.tell(Answer::Row(&[node, Some(object), Some(problem), Some(mended), Some(action)]));
+            let row = [node, Some(object), Some(problem), Some(mended), Some(action)];
+            self.client.tell(Answer::Row(&row[..columns.len()]));
         }
         Forwarded { tag: format!("SELECT {}", found.len()), ..Default::default() }
     }
@@ -195,10 +212,14 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-/// Of `herd.repair()`.
-pub fn columns() -> Vec<Field> {
+/// Of `herd.repair()`, and of `herd.verify()` those that say what is wrong.
+pub fn columns(call: &AdminCall) -> Vec<Field> {
     let text = |name| Field::new(name, type_oid::TEXT, -1);
-    vec![text("node"), text("object"), text("problem"), Field::new("mended", type_oid::BOOL, 1), text("action")]
+    let mut columns = vec![text("node"), text("object"), text("problem")];
+    if call.function == AdminFunction::Repair {
+        columns.extend([Field::new("mended", type_oid::BOOL, 1), text("action")]);
+    }
+    columns
 }
 
 /// A table's, quoted and qualified.

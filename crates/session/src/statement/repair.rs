@@ -1,4 +1,4 @@
-//! `herd.repair`: one piece after another, each committed by itself; what has failed of one is told as a finding, and the others go on. What is looked
+//! `herd.repair`, and `herd.verify` of a table, which only looks: one piece after another, each committed by itself; what has failed of one is told as a finding, and the others go on. What is looked
 //! for, and how it is mended, the executor knows (`exec/src/admin/repair.rs`).
 
 use exec::{ExecError, Forwarded};
@@ -30,7 +30,7 @@ impl Session {
             }
             self.newest_epoch().await?;
         }
-        Ok(self.work().answer_findings(&found, described, format))
+        Ok(self.work().answer_findings(&call, &found, described, format))
     }
 }
 
