@@ -36,9 +36,15 @@ impl Session {
                     return Err(ExecError::Partial(Box::new(fields)));
                 }
             }
-            self.newest_epoch().await?;
+            self.newest_catalog().await?;
         }
         Ok(self.work().answer_number(&call, described, done, format))
+    }
+
+    /// As home has it: where home was away behind a commit, this router does not know what it has made, and goes on serving what it knew.
+    async fn newest_catalog(&mut self) -> Result<()> {
+        self.router.herd.refresh(None).await?;
+        self.newest_epoch().await
     }
 
     /// Answers with the number of the second half. That is moved, where it is to be on another node, when there is one.
@@ -49,7 +55,7 @@ impl Session {
             None => self.one_split(&call).await?,
         };
         if split.moves {
-            self.newest_epoch().await?;
+            self.newest_catalog().await?;
             let (_, node, _) = call.shard_node_and_bound()?;
             if let Err(e) = Box::pin(self.one_move(&move_of(&call, split.number, node)?)).await {
                 let detail = format!("The shard was split before: shard {} is its second half.", split.number);
@@ -72,7 +78,7 @@ impl Session {
                 Ok(Merging::Moves(next)) => {
                     Box::pin(self.one_move(&next)).await?;
                     moved = true;
-                    self.newest_epoch().await?;
+                    self.newest_catalog().await?;
                 }
                 Err(e) if moved => {
                     let detail = format!("Shard {} was moved to the node of the other before.", call.two_shards()?.1);
@@ -104,7 +110,7 @@ impl Session {
                     return Err(ExecError::Partial(Box::new(fields)));
                 }
             }
-            self.newest_epoch().await?;
+            self.newest_catalog().await?;
         };
         self.notice("NOTICE", sqlstate::SUCCESSFUL_COMPLETION, &isolated.said);
         if isolated.moves {
@@ -126,7 +132,7 @@ impl Session {
                 }
                 .await;
                 self.finish_implicit(added.is_err()).await?;
-                self.newest_epoch().await?;
+                self.newest_catalog().await?;
                 added?
             }
         };

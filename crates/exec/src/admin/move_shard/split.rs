@@ -52,7 +52,9 @@ impl<C: Client> Work<'_, C> {
         let (_, node, _) = call.shard_node_and_bound()?;
         let node = node.map(|name| self.node_called(&name)).transpose()?;
         let Some((group, number)) = crate::admin::job::made_in(self.herd, job, "split").await? else { return Ok(None) };
-        let shards = self.epoch.snapshot.groups.get(&group).map(|g| &g.shards[..]).unwrap_or_default();
+        self.herd.refresh(None).await?;
+        let snapshot = self.herd.epoch.load().snapshot.clone();
+        let shards = snapshot.groups.get(&group).map(|g| &g.shards[..]).unwrap_or_default();
         let now = shards.iter().find(|s| s.number == number).map(|s| s.node);
         Ok(Some(Split { number, moves: node.is_some() && node != now }))
     }
