@@ -174,7 +174,8 @@ impl<C: Client> Work<'_, C> {
                 }
             }
             Ddl::Autocommit(spread) => {
-                if block && spread.nodes.len() > 1 {
+                // What is one step on one node is refused there.
+                if block && (spread.nodes.len() > 1 || spread.nodes.iter().any(|n| n.steps.len() > 1)) {
                     return Err(ExecError::sql(
                         sqlstate::ACTIVE_SQL_TRANSACTION,
                         format!("{} cannot run inside a transaction block", command(statement)),
