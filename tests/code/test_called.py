@@ -72,12 +72,17 @@ def test_values_of_rows_are_evaluated_on_home(db, key):
     "SELECT id @@@ 1 FROM d",
     "SELECT id FROM d WHERE id @@@ 1 > 3",
     "INSERT INTO l VALUES (100, 1 @@@ 2)",
-    "INSERT INTO d SELECT id + 100, v FROM d RETURNING (SELECT count(*) FROM d)",
 ])
 def test_a_part_is_never_taken_for_all(db, sql):
     db.run(*CODE)
     db.refused(sql)
     assert db.one("SELECT count(*) FROM d") == 40 and len(db.same_copies("r")) == 30
+
+
+def test_what_is_returned_counts_all_that_was_there(db):
+    db.run(*CODE)
+    assert set(db.rows("INSERT INTO d SELECT id + 100, v FROM d RETURNING (SELECT count(*) FROM d)")) == {(40,)}
+    assert db.one("SELECT count(*) FROM d") == 80
 
 
 @pytest.mark.parametrize(("insert", "table", "read"), [

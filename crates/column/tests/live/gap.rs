@@ -60,7 +60,11 @@ async fn copies_made_beside_writers_have_no_gap() {
     let there = server.run("SELECT id, v, w FROM t ORDER BY id").await;
     for asked in &all {
         let here = asked
-            .ask_until(&store, &["int8", "int8", "text"], &format!("SELECT * FROM copy_{} ORDER BY id", asked.id))
+            .ask_until(
+                &store,
+                &["int8", "int8", "text"],
+                &format!("SELECT id, v, w FROM copy_{} ORDER BY id", asked.id),
+            )
             .await;
         assert_eq!(here.len(), there.len(), "{}", asked.id);
         assert!(here == there, "copy {}", asked.id);
