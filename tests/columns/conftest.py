@@ -1,13 +1,12 @@
 """A herd of two nodes with a store of column copies beside each, or a line that says why there is none."""
 
-import os
 import re
 import time
 import urllib.request
 
 import pytest
 
-from harness import binaries, processes
+from harness import needs, processes
 from harness.herd import Herd
 from harness.server import Server
 
@@ -77,12 +76,7 @@ class Columns:
 
 @pytest.fixture(scope="session")
 def columns():
-    try:
-        binaries.herd_column()
-    except binaries.Missing as missing:
-        if os.environ.get("PGHERD_TEST_ALL_CLIENTS") == "1":
-            raise
-        pytest.skip(str(missing))
+    needs.herd_column()
     made = Columns()
     yield made
     made.herd.stop()

@@ -9,6 +9,7 @@ import pytest
 from harness import router
 
 from .conftest import NODES
+from .places import reached
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
 
@@ -208,10 +209,7 @@ def waiting(elastic, tmp_path):
     node = elastic.shards("b_waits")[1] % NODES + 1
     with slow.server.connect() as connection:
         job = connection.execute(f"select herd.move_shard('b_waits', 1, {node}, background => true)").fetchone()[0]
-        deadline = time.monotonic() + 30
-        while not flag.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        reached(flag)
     yield job, slow, flag
     flag.unlink(missing_ok=True)
     slow.stop()

@@ -8,6 +8,8 @@ import pytest
 
 from harness import router
 
+from .places import reached
+
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
 
 ROWS = 900
@@ -86,10 +88,7 @@ def waiting(elastic, tmp_path, request):
 
     thread = threading.Thread(target=move)
     thread.start()
-    deadline = time.monotonic() + 30
-    while not flag.exists():
-        assert time.monotonic() < deadline and thread.is_alive(), said
-        time.sleep(0.02)
+    reached(flag, thread, said)
 
     def goes_on():
         flag.unlink(missing_ok=True)

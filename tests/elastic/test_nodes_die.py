@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from .places import reached
+
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
 
 ROWS = 600
@@ -40,10 +42,7 @@ def test_a_node_that_dies(elastic, tmp_path, place, kind, victim):
         call = {"move": f"herd.move_shard('k_dies', {shard}, {TARGET}, background => true)", "split": f"herd.split_shard('k_dies', {shard}, node => '{TARGET}', background => true)"}[kind]
         with slow.server.connect() as connection:
             job = connection.execute(f"select {call}").fetchone()[0]
-            deadline = time.monotonic() + 30
-            while not flag.exists():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            reached(flag)
         elastic.kills(VICTIMS[victim])
         # It goes on while the node is away.
         flag.unlink()

@@ -1,10 +1,11 @@
 """What a table's owner does while somebody else moves its shards: his code does not come to run as anybody else."""
 
 import threading
-import time
 
 import psycopg
 import pytest
+
+from .places import reached
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
 
@@ -48,10 +49,7 @@ def test_an_index_that_is_made_meanwhile(elastic, hers, tmp_path, place, index):
     thread = threading.Thread(target=move)
     thread.start()
     try:
-        deadline = time.monotonic() + 30
-        while not flag.exists():
-            assert time.monotonic() < deadline and thread.is_alive(), said
-            time.sleep(0.02)
+        reached(flag, thread, said)
         with elastic.b.connect(user="mover_mallory") as mallory:
             mallory.execute(index)
     finally:

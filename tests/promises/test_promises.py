@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from harness import binaries
+from harness import needs
 
 from . import bank, cancels, crash_matrix, fresh, fuzz, kinds, leaks, login, packets, renames, slow, snapshot, soak
 from .cluster import Cluster
@@ -101,12 +101,7 @@ def test_nonsense_on_the_wire(cluster):
 
 
 def test_columns_are_never_stale():
-    try:
-        binaries.herd_column()
-    except binaries.Missing as missing:
-        if os.environ.get("PGHERD_TEST_ALL_CLIENTS") == "1":
-            raise
-        pytest.skip(str(missing))
+    needs.herd_column()
     with Cluster(nodes=2, shards=8, columns=True) as made:
         figures = fresh.run(SEED, seconds=12, writers=4, readers=3, cluster=made)
     assert figures["writes"] > 50 and figures["reads_own"] > 20 and figures["by_columns"] > 50, figures

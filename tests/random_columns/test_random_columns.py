@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import binaries
+from harness import needs
 from random_sql.pair import Done
 from random_sql.replay import replayed
 
@@ -23,12 +23,7 @@ STATEMENTS = int(os.environ.get("RANDOM_COLUMNS_STATEMENTS", "600"))
 def pair(oracle):
     from harness.herd import Herd
 
-    try:
-        binaries.herd_column()
-    except binaries.Missing as missing:
-        if os.environ.get("PGHERD_TEST_ALL_CLIENTS") == "1":
-            raise
-        pytest.skip(str(missing))
+    needs.herd_column()
     herd = Herd(nodes=2, shards=8, columns=True)
     made = ColumnPair(herd, oracle)
     yield made
