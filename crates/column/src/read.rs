@@ -1,6 +1,9 @@
 //! One read, in five steps: (1) where does the node's log end, (2) wait until that is applied, (3) take a snapshot of the copies,
 //! (4) ask the node whether the tables are still what the copies were made of, if that is not known (`unchanged.rs`), (5) run the SELECT in the snapshot.
 //!
+//! Where all is applied that is known of the log, (3) and (5) begin beside (1): if the log turns out to end where the snapshot does, or before, the
+//! snapshot has all that was committed when the read began, and else it begins again as above.
+//!
 //! Why (4) is after (3): what rewrote a table before (4) is seen by (4); what rewrites it later is not in the snapshot.
 //! It does not know who asks.
 
@@ -44,37 +47,72 @@ impl Reads {
     pub async fn read(&self, query: Query) -> Result<Answer> {
         let came = Instant::now();
         self.all_are_ready(&query.tables)?;
+        let query = Arc::new(query);
+        if query.stale_ms.is_none()
+            && self.shared.is_level()
+            && let Some(answer) = self.read_at_once(&query).await?
+        {
+            return Ok(answer);
+        }
         let moment = self.fresh(&query, came).await?;
+        self.snapshot_and_run(&query, async { Ok(Some(moment)) }).await?.ok_or(Error::Gone)
+    }
+
+    /// `None`: the log had gone on, or it is not known.
+    async fn read_at_once(&self, query: &Arc<Query>) -> Result<Option<Answer>> {
+        let (applied, of) = (self.shared.applied(), self.shared.identity.lock().clone());
+        let seen = async {
+            let Ok(End { lsn, moment }) = self.freshness.end().await else { return Ok(None) };
+            // Positions of one server say nothing of another.
+            let is_all = lsn <= applied && *self.shared.identity.lock() == of;
+            Ok(is_all.then_some(moment))
+        };
+        self.snapshot_and_run(query, seen).await
+    }
+
+    /// Steps 3 to 5, with the moment that they are good for; `None` where that is none.
+    async fn snapshot_and_run(
+        &self,
+        query: &Arc<Query>,
+        moment: impl Future<Output = Result<Option<Option<Moment>>>>,
+    ) -> Result<Option<Answer>> {
         let mut reader = self.readers.get().await?;
-        let applied = self.shared.applied();
-        let (tables, shared) = (query.tables.clone(), self.shared.clone());
+        let (applied, shared) = (self.shared.applied(), self.shared.clone());
         let (began, begun) = oneshot::channel();
+        let asked = query.clone();
         let answer = reader.run(move |conn| {
-            let (made, content) = snapshot(conn, &shared, &query.tables)?;
+            let (made, content) = snapshot(conn, &shared, &asked.tables)?;
             // A copy that is newer than all others are is not read until they are as new.
             if let Some(made) = made.iter().find(|made| made.since > applied) {
                 return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
             }
             let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
-            let by_first_bytes = query.by_first_bytes.as_ref().filter(|_| made.iter().all(|made| made.first_bytes));
-            let sql = by_first_bytes.unwrap_or(&query.sql);
+            let by_first_bytes = asked.by_first_bytes.as_ref().filter(|_| made.iter().all(|made| made.first_bytes));
+            let sql = by_first_bytes.unwrap_or(&asked.sql);
             let _ = began.send((made, content));
-            run(conn, &query, sql, zeros)
+            run(conn, &asked, sql, zeros)
         });
         let same = async {
-            match begun.await {
-                Ok((made, content)) => {
-                    let seen = moment.zip(content).map(|(moment, content)| Seen { moment, content });
-                    self.all_are_same(&tables, &made, seen.as_ref()).await
-                }
-                // The answer says why there is no snapshot.
-                Err(_) => Ok(()),
+            let (begun, moment) = tokio::join!(begun, moment);
+            let Some(moment) = moment? else { return Ok::<_, Error>(false) };
+            // Else the answer says why there is no snapshot.
+            if let Ok((made, content)) = begun {
+                let seen = moment.zip(content).map(|(moment, content)| Seen { moment, content });
+                self.all_are_same(&query.tables, &made, seen.as_ref()).await?;
             }
+            Ok(true)
         };
-        let (same, answer) = tokio::join!(same, answer);
-        // A table that is another one now may be why it failed.
-        same?;
-        answer
+        tokio::pin!(same, answer);
+        // A table that is another one now may be why it failed; and if it is, or more has been written, nobody waits for the rows.
+        let (is_good, answer) = tokio::select! {
+            biased;
+            is_good = &mut same => match is_good? {
+                true => (true, answer.await),
+                false => return Ok(None),
+            },
+            answer = &mut answer => (same.await?, answer),
+        };
+        if is_good { answer.map(Some) } else { Ok(None) }
     }
 
     fn all_are_ready(&self, tables: &[Table]) -> Result<()> {

@@ -127,6 +127,11 @@ impl Shared {
         self.position.borrow().applied
     }
 
+    /// All that is known of the node's log is applied.
+    pub fn is_level(&self) -> bool {
+        self.applied() >= Lsn(self.node_end.load(Ordering::Relaxed))
+    }
+
     /// Somebody waits for this.
     pub fn want(&self, lsn: Lsn) {
         self.wanted.fetch_max(lsn.0, Ordering::Relaxed);

@@ -16,6 +16,7 @@ pub mod sqlstate;
 pub mod startup;
 pub mod type_oid;
 pub mod values;
+pub mod walsender;
 
 pub use error::WireError;
 pub use error_fields::ErrorFields;

@@ -5,7 +5,7 @@
 //!
 //! 1. `plan.rs`, and here: what is moved, and into what it is split (`split.rs`), or merged (`merge.rs`); what can't be is refused before anything is done
 //! 2. `../job.rs`: the job is entered; what follows can be undone by whichever router looks
-//! 3. `stream.rs`: a publication, a slot, tables beside the shards of the other node, rows, indexes, changes (`changes.rs`)
+//! 3. `stream.rs`: a publication, a slot, tables beside the shards of the other node, rows, indexes; `follow.rs`: changes (`changes.rs`)
 //! 4. `switch.rs`: all locks, the last changes, and the change of the catalog, in one transaction over all nodes
 //!
 //! Until 4 is committed the herd is what it was, and nothing has to be done but to take away what 3 has made. The router's own role
@@ -13,9 +13,11 @@
 
 mod changes;
 mod facts;
+mod follow;
 mod goal;
 mod isolate;
 mod merge;
+mod pace;
 mod plan;
 mod split;
 mod stream;

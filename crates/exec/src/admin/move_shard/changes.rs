@@ -25,42 +25,82 @@ pub struct Copied {
     pub key: Vec<String>,
 }
 
-/// Statements for the copies, in order.
+/// Statements for the copies, in order for each of them: nothing of one refers to another before they are shards.
 #[derive(Default)]
 pub struct Batch {
-    pub statements: Vec<String>,
-    /// How many rows each of them is to change.
-    pub rows: Vec<u64>,
+    copies: Vec<OfCopy>,
+    count: usize,
     bytes: usize,
-    /// The last one is an INSERT into this relation.
+}
+
+/// Those for one copy.
+struct OfCopy {
+    fresh: String,
+    statements: Vec<String>,
+    /// How many rows each of them is to change.
+    rows: Vec<u64>,
+    /// The last one is an INSERT of a shard's, which has columns in an order of its own.
     inserts: Option<u32>,
 }
 
 impl Batch {
+    /// There is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// It is time to run it.
     pub fn is_full(&self) -> bool {
-        self.rows.len() >= STATEMENTS_MAX || self.bytes >= BYTES_MAX
+        self.count >= STATEMENTS_MAX || self.bytes >= BYTES_MAX
     }
 
-    fn push(&mut self, statement: String, rows: u64) {
+    /// Of all statements.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// In the order in which they are run.
+    pub fn statements(&self) -> impl Iterator<Item = &str> {
+        self.copies.iter().flat_map(|of| of.statements.iter().map(String::as_str))
+    }
+
+    /// See [`statements`](Self::statements).
+    pub fn rows(&self) -> Vec<u64> {
+        self.copies.iter().flat_map(|of| of.rows.iter().copied()).collect()
+    }
+
+    fn of(&mut self, fresh: &str) -> &mut OfCopy {
+        let at = self.copies.iter().position(|of| of.fresh == fresh).unwrap_or(self.copies.len());
+        if at == self.copies.len() {
+            self.copies.push(OfCopy { fresh: fresh.into(), statements: vec![], rows: vec![], inserts: None });
+        }
+        &mut self.copies[at]
+    }
+
+    fn push(&mut self, fresh: &str, statement: String, rows: u64) {
         self.bytes += statement.len();
-        self.statements.push(statement);
-        self.rows.push(rows);
-        self.inserts = None;
+        self.count += 1;
+        let of = self.of(fresh);
+        of.statements.push(statement);
+        of.rows.push(rows);
+        of.inserts = None;
     }
 
-    fn insert(&mut self, relation: u32, head: &str, row: &str) {
-        let same = self.inserts == Some(relation);
-        match self.statements.last_mut().zip(self.rows.last_mut()).filter(|(_, rows)| same && **rows < ROWS_MAX) {
+    fn insert(&mut self, relation: u32, fresh: &str, head: &str, row: &str) {
+        let of = self.of(fresh);
+        let same = of.inserts == Some(relation);
+        match of.statements.last_mut().zip(of.rows.last_mut()).filter(|(_, rows)| same && **rows < ROWS_MAX) {
             Some((statement, rows)) => {
                 statement.push_str(", ");
                 statement.push_str(row);
                 *rows += 1;
                 self.bytes += row.len();
             }
-            None => self.push(format!("{head}{row}"), 1),
+            None => {
+                self.push(fresh, format!("{head}{row}"), 1);
+                self.of(fresh).inserts = Some(relation);
+            }
         }
-        self.inserts = Some(relation);
     }
 }
 
@@ -113,7 +153,7 @@ impl Decoder {
                 let values = tuple(&mut r)?;
                 let values: Vec<String> = values.iter().map(Value::sql).collect::<Result<_>>()?;
                 let head = format!("INSERT INTO {} ({}) VALUES ", copy.fresh, columns.names.join(", "));
-                batch.insert(id, &head, &format!("({})", values.join(", ")));
+                batch.insert(id, &copy.fresh, &head, &format!("({})", values.join(", ")));
                 Ok(())
             }
             b'U' => {
@@ -129,14 +169,14 @@ impl Decoder {
                 let found = condition(copy, columns, old.as_deref().unwrap_or(&new))?;
                 let pairs = columns.names.iter().zip(&new).filter(|(_, v)| **v != Value::Unchanged);
                 let set = pairs.map(|(name, v)| Ok(format!("{name} = {}", v.sql()?))).collect::<Result<Vec<_>>>()?;
-                batch.push(format!("UPDATE {} SET {} WHERE {found}", copy.fresh, set.join(", ")), 1);
+                batch.push(&copy.fresh, format!("UPDATE {} SET {} WHERE {found}", copy.fresh, set.join(", ")), 1);
                 Ok(())
             }
             b'D' => {
                 let (copy, columns) = self.known(r.u32()?)?;
                 tagged(&mut r, b"KO")?;
                 let found = condition(copy, columns, &tuple(&mut r)?)?;
-                batch.push(format!("DELETE FROM {} WHERE {found}", copy.fresh), 1);
+                batch.push(&copy.fresh, format!("DELETE FROM {} WHERE {found}", copy.fresh), 1);
                 Ok(())
             }
             b'T' => {
@@ -150,7 +190,7 @@ impl Decoder {
                         return Err(changed());
                     }
                     if same.next().is_some_and(|first| first.part == *id) {
-                        batch.push(format!("TRUNCATE {}", copy.fresh), 0);
+                        batch.push(&copy.fresh, format!("TRUNCATE {}", copy.fresh), 0);
                     }
                 }
                 Ok(())
@@ -277,7 +317,7 @@ mod tests {
             "DELETE FROM herd_shards.fresh WHERE id = '2'",
             "TRUNCATE herd_shards.fresh",
         ];
-        assert_eq!((&batch.statements[..], &batch.rows[..]), (&expected.map(String::from)[..], &[2, 1, 1, 1, 0][..]));
+        assert_eq!((batch.statements().collect::<Vec<_>>(), batch.rows()), (expected.to_vec(), vec![2, 1, 1, 1, 0]));
     }
 
     #[test]
@@ -295,7 +335,7 @@ mod tests {
             message(&[b"T", &(ids.len() as u32 / 4).to_be_bytes(), b"\0", &ids])
         };
         decoder.read(&truncate(&[8, 7]), &mut batch).unwrap();
-        assert_eq!(batch.statements, ["TRUNCATE herd_shards.fresh"]);
+        assert_eq!(batch.statements().collect::<Vec<_>>(), ["TRUNCATE herd_shards.fresh"]);
         assert!(decoder.read(&truncate(&[8]), &mut batch).is_err());
     }
 

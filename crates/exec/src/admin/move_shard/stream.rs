@@ -1,17 +1,16 @@
 //! How a shard's rows come to another node, or to what it is made into, while they are written to: a temporary replication slot, a COPY at its very snapshot,
-//! then what the slot tells of changes, applied in order. The slot ends with its connection, so that nothing is left of it,
+//! then what the slot tells of changes (`follow.rs`). The slot ends with its connection, so that nothing is left of it,
 //! however a router ends. It does not know when it is time to switch.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use catalog::quote_literal;
 use pool::{Conn, PoolError, Progress};
-use txn::Lane;
-use wire::frame::Reader;
 use wire::{ErrorFields, backend, put, sqlstate};
 
-use super::changes::{Batch, Copied, Decoder};
+use super::changes::{Copied, Decoder};
+use super::follow::Followed;
+use super::pace::Pace;
 use super::plan::Move;
 use crate::counters::Counters;
 use crate::error::{ExecError, Result};
@@ -19,18 +18,15 @@ use crate::router::herd::Herd;
 
 /// So many bytes wait for the copy's node before more is read.
 const WAITING_BYTES: usize = 256 << 10;
-/// Changes of a round, rounded up to a whole transaction, and how many are few.
-const ROUND: usize = 20_000;
-const FEW: usize = 1_000;
 
 /// The connections of a move: to the shard's node, which has the slot, and to the copy's.
 pub struct Stream {
-    source: Conn,
-    copy: Conn,
+    pub(super) source: Conn,
+    pub(super) copy: Conn,
     slot: String,
-    publication: String,
-    decoder: Decoder,
-    counters: Arc<Counters>,
+    pub(super) followed: Followed,
+    pub(super) counters: Arc<Counters>,
+    pub(super) pace: Pace,
 }
 
 impl Stream {
@@ -43,12 +39,12 @@ impl Stream {
             "SET synchronous_commit = off; SET row_security = off; SET statement_timeout = 0; SET lock_timeout = 0",
         )
         .await?;
-        source.simple("SET synchronous_commit = local; SET row_security = off; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0").await?;
+        source.simple("SET row_security = off; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET wal_sender_timeout = 0").await?;
         let copies = of.tables.iter().flat_map(|t| {
             t.parts.iter().map(|part| Copied { part: part.oid, fresh: t.fresh(), key: part.key.clone() })
         });
-        let decoder = Decoder::new(copies.collect());
-        Ok(Stream { source, copy, slot: of.slot(), publication: of.publication(), decoder, counters })
+        let followed = Followed::new(of, Decoder::new(copies.collect()));
+        Ok(Stream { source, copy, slot: of.slot(), followed, counters, pace: Pace::start(herd, of).await? })
     }
 
     /// Everything up to a moment: rows, then indexes. What is there is compared with what the slot's snapshot has.
@@ -57,31 +53,30 @@ impl Stream {
         self.source.simple("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ").await?;
         let slot = format!("CREATE_REPLICATION_SLOT \"{}\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use')", self.slot);
         self.source.simple(&slot).await?;
+        let mut copied = Vec::with_capacity(of.tables.len());
         for t in &of.tables {
             let columns = t.columns();
             let into = format!("COPY {} ({columns}) FROM STDIN", t.fresh());
+            let mut rows = Rows::default();
             for part in &t.parts {
-                self.copy_rows(&format!("COPY {} ({columns}) TO STDOUT", part.name), &into).await?;
+                rows.add(self.copy_rows(&format!("COPY {} ({columns}) TO STDOUT", part.name), &into).await?);
             }
+            copied.push(rows);
         }
+        self.source.simple("COMMIT").await?;
         txn::failpoint::reached("move.rows").await;
         *self.counters.step.lock() = "verify";
-        // To plan a query folds expressions of indexes, which another owner may have made on the shard itself.
-        for t in of.tables.iter().filter(|t| t.trusted()) {
-            let columns = t.columns();
-            let sum = |tables: &[String]| {
-                let rows = tables.iter().map(|table| format!("SELECT ROW({columns})::text FROM {table}"));
-                let rows = rows.collect::<Vec<_>>().join(" UNION ALL ");
-                format!("SELECT count(*), sum(hashtextextended(r, 0)::numeric) FROM ({rows}) AS s (r)")
-            };
-            let parts: Vec<String> = t.parts.iter().map(|part| format!("ONLY {}", part.name)).collect();
-            let there = self.source.simple(&sum(&parts)).await?;
-            if self.copy.simple(&sum(&[t.fresh()])).await? != there {
+        // The copy has no indexes yet, whose expressions, which another owner may have made, are folded where a query is planned.
+        for (t, copied) in of.tables.iter().zip(copied) {
+            if self.rows_there(&format!("COPY (SELECT {} FROM {}) TO STDOUT", t.columns(), t.fresh())).await? != copied
+            {
                 return Err(differs());
             }
         }
-        self.source.simple("COMMIT").await?;
         *self.counters.step.lock() = "index";
+        if self.pace.is_beside_others().await? {
+            self.copy.simple("SET max_parallel_maintenance_workers = 0").await?;
+        }
         for t in &of.tables {
             for piece in of.pieces(t) {
                 self.copy.simple(&t.call("herd.move_index", &piece, "")).await?;
@@ -90,22 +85,23 @@ impl Stream {
         Ok(())
     }
 
-    async fn copy_rows(&mut self, from: &str, into: &str) -> Result<()> {
+    async fn copy_rows(&mut self, from: &str, into: &str) -> Result<Rows> {
         for (conn, sql) in [(&mut self.source, from), (&mut self.copy, into)] {
             put::query(conn.out(), sql);
             conn.sent_sync();
             conn.flush().await?;
         }
-        let (mut failure, mut sent) = (None, 0);
+        let (mut failure, mut sent) = (None, Rows::default());
         loop {
             let frame = self.source.frame().await?;
             match frame.tag() {
                 b'd' => {
-                    sent += 1;
+                    sent.see(frame.body());
                     self.counters.add(1, frame.body().len());
                     put::copy_data(self.copy.out(), frame.body());
                     if self.copy.out().len() > WAITING_BYTES {
                         written(&mut self.copy).await?;
+                        self.pace.rest().await?;
                     }
                 }
                 b'E' => failure = Some(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?))),
@@ -120,130 +116,68 @@ impl Stream {
         written(&mut self.copy).await?;
         let copied = answered(&mut self.copy).await;
         failure.map_or(Ok(()), Err)?;
-        if copied? == [sent] { Ok(()) } else { Err(differs()) }
+        if copied? == [sent.count] { Ok(sent) } else { Err(differs()) }
     }
 
-    /// Until there is little left to do.
-    pub async fn follow(&mut self) -> Result<()> {
-        *self.counters.step.lock() = "follow";
-        while self.round(None).await? >= FEW {}
-        Ok(())
-    }
-
-    /// Every change that was committed before this, in the transaction that has the tables locked on the copy's node: what says which rows a
-    /// hash partition may hold looks at its parent (`satisfies_hash_partition`), which nobody else can any more.
-    pub async fn finish(&mut self, locked: &mut Lane) -> Result<()> {
-        *self.counters.step.lock() = "switch";
-        // A commit that waits for the disk: what slots tell of ends where the log is flushed.
-        self.read_out().await?;
-        self.source.simple("SELECT pg_logical_emit_message(true, 'herd', ''::text)").await?;
-        self.round(Some(locked)).await?;
-        Ok(())
-    }
-
-    /// A try to finish that came to nothing may have left something to be read.
-    async fn read_out(&mut self) -> Result<()> {
-        while self.source.outstanding() > 0 {
-            self.source.frame().await?;
-        }
-        Ok(())
-    }
-
-    /// Applies what is next; how many messages that were. Under locks that is all there is, and it is only looked at: if nothing comes of the
-    /// transaction, it is told again. They are read as they are applied, as a row may be of any length.
-    async fn round(&mut self, mut locked: Option<&mut Lane>) -> Result<usize> {
-        let (read, most) = match locked {
-            None => ("get", ROUND.to_string()),
-            Some(_) => ("peek", "NULL".to_string()),
-        };
-        let changes = format!(
-            "SELECT data FROM pg_logical_slot_{read}_binary_changes('{}', NULL, {most}, 'proto_version', '1', 'publication_names', '{}')",
-            self.slot, self.publication
-        );
-        self.read_out().await?;
-        put::query(self.source.out(), &changes);
-        self.source.sent_sync();
-        self.source.flush().await?;
-        let (mut messages, mut batch, mut failure) = (0, Batch::default(), None);
+    /// What the copy's node has, by a COPY of it.
+    async fn rows_there(&mut self, copy: &str) -> Result<Rows> {
+        put::query(self.copy.out(), copy);
+        self.copy.sent_sync();
+        self.copy.flush().await?;
+        let (mut failure, mut there, mut read) = (None, Rows::default(), 0);
         loop {
-            let frame = self.source.frame().await?;
+            let frame = self.copy.frame().await?;
             match frame.tag() {
-                b'D' => {
-                    messages += 1;
-                    self.decoder.read(&told(frame.body())?, &mut batch)?;
+                b'd' => {
+                    there.see(frame.body());
+                    read += frame.body().len();
+                    if read > WAITING_BYTES {
+                        read = 0;
+                        self.pace.rest().await?;
+                    }
                 }
-                b'E' => {
-                    failure.get_or_insert(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)));
-                }
-                b'Z' => break,
+                b'E' => failure = Some(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?))),
+                b'Z' => return failure.map_or(Ok(there), |e| Err(e.into())),
                 _ => {}
             }
-            if batch.is_full() {
-                self.apply(std::mem::take(&mut batch), locked.as_deref_mut()).await?;
-            }
         }
-        failure.map_or(Ok(()), Err)?;
-        self.apply(batch, locked).await?;
-        let lag = format!(
-            "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn)::int8 FROM pg_replication_slots WHERE slot_name = '{}'",
-            self.slot
-        );
-        let lag = self.source.simple(&lag).await?;
-        let lag = lag.first().and_then(|row| row.first()?.as_deref()?.parse().ok()).unwrap_or(-1);
-        self.counters.lag_bytes.store(lag, Ordering::Relaxed);
-        Ok(messages)
-    }
-
-    /// In one transaction. Each statement changes as many rows as there were on the shard's node: anything else is an error.
-    async fn apply(&mut self, batch: Batch, locked: Option<&mut Lane>) -> Result<()> {
-        if batch.rows.is_empty() {
-            return Ok(());
-        }
-        let changed = match locked {
-            None => {
-                put::query(self.copy.out(), &batch.statements.join(";\n"));
-                self.copy.sent_sync();
-                written(&mut self.copy).await?;
-                answered(&mut self.copy).await?
-            }
-            Some(lane) => {
-                let statements: Vec<String> = batch.statements.iter().map(|s| quote_literal(s)).collect();
-                let rows = lane.rows(&format!("SELECT herd.move_apply(ARRAY[{}])", statements.join(", "))).await?;
-                rows.iter().map(|row| row.first()?.as_deref()?.parse().ok()).collect::<Option<_>>().unwrap_or_default()
-            }
-        };
-        if changed != batch.rows {
-            return Err(differs());
-        }
-        self.counters.changes.fetch_add(batch.rows.iter().sum(), Ordering::Relaxed);
-        Ok(())
     }
 }
 
-/// The message in a row of one bytea.
-fn told(row: &[u8]) -> Result<Vec<u8>> {
-    let mut r = Reader::new(row);
-    let columns = r.count(4)?;
-    let len = r.u32()? as usize;
-    let data = std::str::from_utf8(r.bytes(len)?).ok().and_then(|data| data.strip_prefix("\\x"));
-    let message = data.filter(|_| columns == 1).and_then(wire::hex::decode);
-    message.ok_or_else(|| ExecError::internal("logical replication told of no bytes"))
+/// Rows as COPY tells them, one message each, in whatever order.
+#[derive(Default, PartialEq)]
+struct Rows {
+    count: u64,
+    sum: u128,
+}
+
+impl Rows {
+    fn see(&mut self, row: &[u8]) {
+        let mut hasher = DefaultHasher::new();
+        row.hash(&mut hasher);
+        self.add(Rows { count: 1, sum: hasher.finish().into() });
+    }
+
+    fn add(&mut self, others: Rows) {
+        self.count += others.count;
+        self.sum += others.sum;
+    }
 }
 
 /// The copy is not what it should be: nothing comes of it.
-fn differs() -> ExecError {
+pub(super) fn differs() -> ExecError {
     ExecError::sql(sqlstate::DATA_CORRUPTED, "the copy of a shard has other rows than the shard: it is thrown away")
         .hint("Was schema herd_shards written to past the routers? Try again.")
 }
 
 /// All that waits to be sent; what comes meanwhile stays to be read.
-async fn written(conn: &mut Conn) -> Result<()> {
+pub(super) async fn written(conn: &mut Conn) -> Result<()> {
     while let Progress::Filled = conn.flush_or_fill().await? {}
     Ok(())
 }
 
 /// Reads to ReadyForQuery: how many rows each statement has changed, or the first error.
-async fn answered(conn: &mut Conn) -> Result<Vec<u64>> {
+pub(super) async fn answered(conn: &mut Conn) -> Result<Vec<u64>> {
     let (mut changed, mut failure) = (Vec::new(), None);
     loop {
         let frame = conn.frame().await?;

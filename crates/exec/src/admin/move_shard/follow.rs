@@ -1,0 +1,197 @@
+//! How a copy follows its shard: the slot's changes are streamed once, and applied in order. How far that is marks say, which a transaction of the router's own
+//! puts into the shard's log: what was committed before a mark comes before it. It does not know what the changes mean (`changes.rs`), nor when it is time to switch.
+
+use std::sync::atomic::Ordering;
+
+use catalog::quote_literal;
+use pool::PoolError;
+use txn::Lane;
+use wire::frame::Reader;
+use wire::walsender::{Streamed, put_status, streamed};
+use wire::{ErrorFields, put, sqlstate};
+
+use super::changes::{Batch, Decoder};
+use super::plan::Move;
+use super::stream::{Stream, answered, differs, written};
+use crate::error::{ExecError, Result};
+
+/// So many changes between two marks are few.
+const FEW: u64 = 1_000;
+/// So many bytes of changes are applied under locks at most: while more come, who writes would wait for long.
+const LOCKED_MAX: usize = 64 << 20;
+/// What marks are called in the log; what they say is the slot's name and a number.
+const PREFIX: &str = "herd";
+
+/// How far a copy has followed.
+pub struct Followed {
+    slot: String,
+    publication: String,
+    decoder: Decoder,
+    streams: bool,
+    /// Marks that were made.
+    marks: u64,
+    /// What was read and is not in the copy for good: of a try to switch of which nothing came, and what is read next.
+    read: Vec<Batch>,
+    /// Where the last transaction ended that was read.
+    end: u64,
+}
+
+impl Followed {
+    /// With nothing read.
+    pub fn new(of: &Move, decoder: Decoder) -> Self {
+        let (slot, publication) = (of.slot(), of.publication());
+        Followed { slot, publication, decoder, streams: false, marks: 0, read: vec![], end: 0 }
+    }
+
+    /// Reads a message; whether it is this mark.
+    fn message(&mut self, message: &[u8], mark: &str) -> Result<bool> {
+        match message.first() {
+            Some(b'M') => return Ok(is_mark(message, mark)?),
+            Some(b'C') => self.end = commit_end(message)?,
+            _ => {
+                if self.read.last().is_none_or(Batch::is_full) {
+                    self.read.push(Batch::default());
+                }
+                if let Some(batch) = self.read.last_mut() {
+                    self.decoder.read(message, batch)?;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Stream {
+    /// Until there is little left to do.
+    pub async fn follow(&mut self) -> Result<()> {
+        *self.counters.step.lock() = "follow";
+        self.start().await?;
+        loop {
+            let before = self.counters.changes.load(Ordering::Relaxed);
+            self.until_a_mark(None).await?;
+            put_status(self.source.out(), self.followed.end, self.followed.end, false);
+            self.source.flush().await?;
+            if self.counters.changes.load(Ordering::Relaxed) - before < FEW {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Every change that was committed before this, in the transaction that has the tables locked on the copy's node: what says which rows a
+    /// hash partition may hold looks at its parent (`satisfies_hash_partition`), which nobody else can any more. If nothing comes of that
+    /// transaction, they are still to be applied.
+    pub async fn finish(&mut self, locked: &mut Lane) -> Result<()> {
+        *self.counters.step.lock() = "switch";
+        self.until_a_mark(Some(locked)).await
+    }
+
+    async fn start(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.followed.streams, true) {
+            return Ok(());
+        }
+        let Followed { slot, publication, .. } = &self.followed;
+        let sql = format!(
+            "START_REPLICATION SLOT \"{slot}\" LOGICAL 0/0 (proto_version '1', publication_names '{publication}', messages 'true')"
+        );
+        put::query(self.source.out(), &sql);
+        self.source.sent_sync();
+        self.source.flush().await?;
+        loop {
+            let frame = self.source.frame().await?;
+            match frame.tag() {
+                b'W' => return Ok(()),
+                b'E' => return Err(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)).into()),
+                b'Z' => return Err(ExecError::internal("the shard's node does not stream")),
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes a mark, and applies what comes before it. Its commit waits for the disk: what slots tell of ends where the log is flushed.
+    async fn until_a_mark(&mut self, mut locked: Option<&mut Lane>) -> Result<()> {
+        self.followed.marks += 1;
+        let mark = format!("{} {}", self.followed.slot, self.followed.marks);
+        let sql = format!(
+            "SET synchronous_commit = local; SELECT pg_logical_emit_message(true, '{PREFIX}', {})",
+            quote_literal(&mark)
+        );
+        self.pace.source().simple(&sql).await?;
+        let mut applied = 0;
+        loop {
+            let frame = self.source.frame().await?;
+            let is_reached = match frame.tag() {
+                b'd' => match streamed(frame.body())? {
+                    Streamed::Data { start, end, data } => {
+                        let lag = i64::try_from(end.saturating_sub(start)).unwrap_or(-1);
+                        self.counters.lag_bytes.store(lag, Ordering::Relaxed);
+                        self.followed.message(data, &mark)?
+                    }
+                    Streamed::Keepalive { reply: true, .. } => {
+                        put_status(self.source.out(), self.followed.end, self.followed.end, false);
+                        self.source.flush().await?;
+                        false
+                    }
+                    Streamed::Keepalive { .. } => false,
+                },
+                b'E' => return Err(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)).into()),
+                b'c' => return Err(ExecError::internal("the shard's node has ended the stream")),
+                _ => false,
+            };
+            // The last one may still grow.
+            let whole = if is_reached { self.followed.read.len() } else { self.followed.read.len().saturating_sub(1) };
+            match locked.as_deref_mut() {
+                None => {
+                    for batch in self.followed.read.drain(..whole).filter(|batch| !batch.is_empty()) {
+                        let rows = batch.rows();
+                        put::query(self.copy.out(), &batch.statements().collect::<Vec<_>>().join(";\n"));
+                        self.copy.sent_sync();
+                        written(&mut self.copy).await?;
+                        all_were_there(&answered(&mut self.copy).await?, &rows)?;
+                        self.counters.changes.fetch_add(rows.iter().sum(), Ordering::Relaxed);
+                    }
+                }
+                Some(lane) => {
+                    if self.followed.read.iter().map(Batch::bytes).sum::<usize>() > LOCKED_MAX {
+                        return Err(ExecError::sql(
+                            sqlstate::LOCK_NOT_AVAILABLE,
+                            "too much was written to a shard in the moment of its switch",
+                        ));
+                    }
+                    for batch in self.followed.read[applied..whole].iter().filter(|batch| !batch.is_empty()) {
+                        let statements: Vec<String> = batch.statements().map(quote_literal).collect();
+                        let rows =
+                            lane.rows(&format!("SELECT herd.move_apply(ARRAY[{}])", statements.join(", "))).await?;
+                        let changed =
+                            rows.iter().map(|row| row.first()?.as_deref()?.parse().ok()).collect::<Option<Vec<u64>>>();
+                        all_were_there(&changed.unwrap_or_default(), &batch.rows())?;
+                    }
+                    applied = whole;
+                }
+            }
+            if is_reached {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Each statement changes as many rows as there were on the shard's node: anything else is an error.
+fn all_were_there(changed: &[u64], rows: &[u64]) -> Result<()> {
+    if changed == rows { Ok(()) } else { Err(differs()) }
+}
+
+/// Of a Message of pgoutput's.
+fn is_mark(message: &[u8], mark: &str) -> std::result::Result<bool, wire::WireError> {
+    let mut r = Reader::new(message);
+    r.bytes(1 + 1 + 8)?;
+    let prefix = r.cstr()?;
+    let len = r.u32()? as usize;
+    Ok(prefix == PREFIX && r.bytes(len)? == mark.as_bytes())
+}
+
+/// Of a Commit of pgoutput's: where it ends in the log.
+fn commit_end(message: &[u8]) -> std::result::Result<u64, wire::WireError> {
+    let mut r = Reader::new(message);
+    r.bytes(1 + 1 + 8)?;
+    Ok((u64::from(r.u32()?) << 32) | u64::from(r.u32()?))
+}
