@@ -74,6 +74,13 @@ def _rows(connection, n: int) -> None:
     assert len(ids) == len(set(ids)) == ACCOUNTS, len(ids)
 
 
+def _cursor(connection, n: int) -> None:
+    """Likewise."""
+    with connection.transaction():
+        connection.execute("declare o_rows cursor for select id from o_bank order by id")
+        assert [id for id, in connection.execute("fetch all from o_rows")] == list(range(1, ACCOUNTS + 1))
+
+
 def _copied(connection, sql: str) -> tuple[int, int]:
     with connection.cursor().copy(sql) as copy:
         rows = list(copy.rows())
@@ -87,7 +94,7 @@ def test_the_total_is_always_the_same(elastic):
         f"insert into o_bank select g, {EACH} from generate_series(1, {ACCOUNTS}) g",
     )
     stop = threading.Event()
-    works = [_transfers, _transfers, _statement, _repeatable, _whole, _rows]
+    works = [_transfers, _transfers, _statement, _repeatable, _whole, _rows, _cursor]
     clients = [Client((elastic.a, elastic.b)[n % 2], work, stop) for n, work in enumerate(works)]
     for client in clients:
         client.start()
@@ -113,7 +120,7 @@ def test_the_total_is_always_the_same(elastic):
             client.join(60)
     print([(c.work.__name__, c.done, c.again) for c in clients])
     assert [c.error for c in clients if c.error] == []
-    # Who reads all of a table again and again keeps no shard from moving: COPY waits in front of the exchange, as others do.
+    # Who reads all of a table again and again keeps no shard from moving: COPY and cursors wait in front of the exchange, as others do.
     assert max(took) < 10, took
     assert all(c.done > 5 for c in clients), [(c.work.__name__, c.done, c.again) for c in clients]
     with elastic.a.connect() as connection:
