@@ -154,7 +154,15 @@ def test_another_router_empties_the_node(elastic, place):
     assert set(after) == set(before) and 3 not in after.values()
     assert elastic.on_node(3, "select from pg_class where relnamespace = 'herd_shards'::regnamespace and relkind = 'r' and relname ~ 'b_drained'") == []
     _is_whole(elastic, "b_drained")
-    elastic.a.run("select herd.rebalance()")
+    # And the one that fills it again.
+    dying = elastic.router(f"{place}:abort")
+    with dying.server.connect() as connection:
+        job = connection.execute("select herd.rebalance(background => true)").fetchone()[0]
+    dying.process.wait(60)
+    _wait(elastic, job)
+    filled = elastic.shards("b_drained")
+    assert sorted(list(filled.values()).count(n) for n in range(1, NODES + 1)) == sorted(list(before.values()).count(n) for n in range(1, NODES + 1))
+    _is_whole(elastic, "b_drained")
 
 
 def test_what_is_asked_wrongly_is_said_at_once(elastic):

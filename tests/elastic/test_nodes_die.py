@@ -5,8 +5,10 @@ It does not know what the router does at the places.
 """
 
 import os
+import threading
 import time
 
+import psycopg
 import pytest
 
 from .places import reached
@@ -59,6 +61,46 @@ def test_a_node_that_dies(elastic, tmp_path, place, kind, victim):
         _is_free(elastic, "k_dies")
         with elastic.b.connect() as connection:
             assert connection.execute("select object, problem from herd.verify").fetchall() == []
+    finally:
+        flag.unlink(missing_ok=True)
+        slow.stop()
+
+
+def test_who_waits_for_a_move_is_told(elastic, tmp_path):
+    """A call that is not in the background ends with an error, leaves nothing, and is made again."""
+    elastic.a.run(
+        "drop table if exists k_waits", "create table k_waits (id int primary key, v int not null)",
+        "select create_distributed_table('k_waits', 'id', colocate_with => 'none')", f"insert into k_waits select g, g from generate_series(1, {ROWS}) g",
+    )
+    before = elastic.shards("k_waits")
+    shard = next(shard for shard, node in sorted(before.items()) if node == SOURCE)
+    tmp_path.chmod(0o777)
+    flag, said = tmp_path / "flag", []
+    call = f"select herd.move_shard('k_waits', {shard}, {TARGET})"
+    slow = elastic.router(f"move.rows:wait:{flag}")
+
+    def asks():
+        try:
+            slow.server.run(call)
+            said.append(None)
+        except psycopg.Error as error:
+            said.append(error.sqlstate)
+
+    asking = threading.Thread(target=asks)
+    asking.start()
+    try:
+        reached(flag, asking, said)
+        elastic.kills(SOURCE)
+        flag.unlink()
+        asking.join(30)
+        elastic.starts(SOURCE)
+        assert said and said[0] and said[0][:2] in ("08", "57"), said
+        elastic.is_tidy()
+        assert elastic.shards("k_waits") == before
+        elastic.b.run(call)
+        with elastic.b.connect() as connection:
+            assert connection.execute("select count(*), count(distinct id), sum(v) from k_waits").fetchone() == (ROWS, ROWS, ROWS * (ROWS + 1) // 2)
+        elastic.is_tidy()
     finally:
         flag.unlink(missing_ok=True)
         slow.stop()

@@ -263,6 +263,51 @@ def test_another_router_starts(pair):
         a.execute("drop table plain")
 
 
+def test_a_router_of_another_version_starts(pair):
+    """It makes the schema its own, beside routers and their clients, and says so where somebody reads one of the herd's views for long."""
+    home, *others = pair.nodes
+    comment = "select obj_description('herd'::regnamespace, 'pg_namespace')"
+    with home.server.connect() as direct:
+        (version,) = direct.execute(comment).fetchone()
+    for server in pair.nodes:
+        server.server.run("comment on schema herd is 'pgherd 0.0.0: catalog of the herd'")
+    pair.a.run("drop table if exists upgraded", "create table upgraded (id int primary key, v int)", "select create_distributed_table('upgraded', 'id')", "insert into upgraded select g, 0 from generate_series(1, 50) g")
+    over, failed, done = threading.Event(), [], [0]
+
+    def works():
+        try:
+            with pair.b.connect() as connection:
+                while not over.is_set():
+                    assert connection.execute("update upgraded set v = v + 1").rowcount == 50
+                    done[0] += 1
+        except psycopg.Error as error:
+            failed.append(error)
+
+    client = threading.Thread(target=works)
+    client.start()
+    one = pair.routers[0]
+    try:
+        with home.server.connect(autocommit=False) as reader:
+            reader.execute("select * from herd.jobs, herd.nodes, herd.tables, herd.shards").fetchall()
+            begun = time.monotonic()
+            with pytest.raises(RuntimeError) as refused:
+                type(one)(one.home, one.nodes, attempts=1)
+            assert "lock" in str(refused.value) and time.monotonic() - begun < 15, (refused.value, time.monotonic() - begun)
+            reader.rollback()
+        before = done[0]
+        type(one)(one.home, one.nodes).stop()
+        for server in pair.nodes:
+            with server.server.connect() as direct:
+                assert direct.execute(comment).fetchone() == (version,)
+    finally:
+        over.set()
+        client.join(30)
+    assert failed == [] and done[0] > before, failed
+    with pair.a.connect() as a:
+        assert a.execute("select count(*), min(v), max(v) from upgraded").fetchone() == (50, done[0], done[0])
+        a.execute("drop table upgraded")
+
+
 def test_a_long_wait_for_a_reference_table(pair):
     """Changes that waited long meet one another then, each on some copies only for a moment: that is tried again all the same."""
     pair.a.run("drop table if exists stale", "create table stale (id int primary key, v int)", f"insert into stale select g, 0 from generate_series(1, {ROWS}) g",

@@ -134,7 +134,11 @@ impl Session {
         let bytes = LEAST + said.len() + TIMES * text.len();
         let mut taken = self.memory.take(bytes)?;
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty cursor query"))?;
-        let compiled = self.compile_with(&tree, &text, bound.map_or(&[], |b| &b.types)).await?;
+        let types = bound.map_or(&[][..], |b| &b.types);
+        let mut compiled = self.compile_with(&tree, &text, types).await?;
+        if self.begins_anew(&compiled).await? {
+            compiled = self.compile_with(&tree, &text, types).await?;
+        }
         // The rows' formats are chosen by each FETCH, not here.
         let bound = bound.map(|b| Bound {
             result_formats: Default::default(),

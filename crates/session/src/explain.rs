@@ -55,6 +55,10 @@ impl Session {
             text = asked_text;
         }
         let compiled = compiled?;
+        // ANALYZE runs it; without, too, nodes lock what they plan.
+        if self.begins_anew(&compiled).await? {
+            return Box::pin(self.explain(e, sql, described)).await;
+        }
         if compiled.plan.whole().unread {
             self.work().described(&compiled, &[]).await?;
         }

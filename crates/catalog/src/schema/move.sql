@@ -38,7 +38,8 @@ SELECT jsonb_build_object(
         (SELECT string_agg(concat_ws(' ', a.attnum, a.xmin, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, a.attidentity, a.attcollation, a.attisdropped,
                                      a.attstorage, a.attcompression, pg_get_expr(d.adbin, part)), E'\n' ORDER BY a.attnum)
            FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = part AND d.adnum = a.attnum WHERE a.attrelid = part AND a.attnum > 0),
-        (SELECT string_agg(o.conname || ' ' || pg_get_constraintdef(o.oid), E'\n' ORDER BY o.conname) FROM pg_constraint o WHERE o.conrelid = part),
+        -- Whether all rows have been held against it yet is no difference.
+        (SELECT string_agg(o.conname || ' ' || regexp_replace(pg_get_constraintdef(o.oid), ' NOT VALID$', ''), E'\n' ORDER BY o.conname) FROM pg_constraint o WHERE o.conrelid = part),
         (SELECT string_agg(concat_ws(' ', i.indexrelid, pg_get_indexdef(i.indexrelid), i.indisvalid, i.indisreplident), E'\n' ORDER BY i.indexrelid)
            FROM pg_index i WHERE i.indrelid = part))))
   FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
@@ -252,6 +253,47 @@ BEGIN
 END
 $body$;
 COMMENT ON FUNCTION herd.move_apply(text[]) IS 'applies changes to the copy of a shard';
+
+-- The foreign keys of a table to itself. PostgreSQL detaches no partition with rows that any row refers to, be it one of its own (RI_PartitionRemove_Check
+-- in ri_triggers.c). So while a shard leaves, the table has none, under locks that let nobody write; and then it has them again. The rows
+-- that are there satisfy them as they did before, and are held against them later (NOT VALID), when nobody has to wait for it.
+CREATE OR REPLACE FUNCTION herd.self_references(parent regclass) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$body$
+SELECT coalesce(jsonb_agg(jsonb_build_object(
+           'name', o.conname, 'valid', o.convalidated, 'about', obj_description(o.oid, 'pg_constraint'),
+           'definition', regexp_replace(d, '( NOT VALID)?$', CASE WHEN d LIKE '% NOT ENFORCED' THEN '' ELSE ' NOT VALID' END)) ORDER BY o.conname), '[]')
+  FROM pg_constraint o, LATERAL pg_get_constraintdef(o.oid) d
+ WHERE o.conrelid = parent AND o.confrelid = parent AND o.contype = 'f' AND o.conparentid = 0
+$body$;
+COMMENT ON FUNCTION herd.self_references(regclass) IS 'the foreign keys of a table to itself';
+
+CREATE OR REPLACE FUNCTION herd.drop_self_references(parent regclass, known jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE item jsonb;
+BEGIN
+    FOR item IN SELECT jsonb_array_elements(known) LOOP
+        PERFORM herd.run_as_owner(parent, format('ALTER TABLE %s DROP CONSTRAINT %I', parent, item ->> 'name'));
+    END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION herd.drop_self_references(regclass, jsonb) IS 'takes a table''s foreign keys to itself away, while one of its shards leaves or comes';
+
+CREATE OR REPLACE FUNCTION herd.add_self_references(parent regclass, known jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$body$
+DECLARE item jsonb;
+BEGIN
+    FOR item IN SELECT jsonb_array_elements(known) LOOP
+        PERFORM herd.run_as_owner(parent, format('ALTER TABLE %s ADD CONSTRAINT %I %s', parent, item ->> 'name', item ->> 'definition'));
+        IF item ->> 'about' IS NOT NULL THEN
+            EXECUTE format('COMMENT ON CONSTRAINT %I ON %s IS %L', item ->> 'name', parent, item ->> 'about');
+        END IF;
+    END LOOP;
+END
+$body$;
+COMMENT ON FUNCTION herd.add_self_references(regclass, jsonb) IS 'gives a table its foreign keys to itself again';
 
 -- The shard leaves its node, rows and all. Its table is locked by who calls this.
 CREATE OR REPLACE FUNCTION herd.move_leave(parent regclass, part regclass) RETURNS void

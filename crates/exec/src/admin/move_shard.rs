@@ -6,7 +6,7 @@
 //! 1. `plan.rs`, and here: what is moved, and into what it is split (`split.rs`), or merged (`merge.rs`); what can't be is refused before anything is done
 //! 2. `../job.rs`: the job is entered; what follows can be undone by whichever router looks
 //! 3. `stream.rs`: a publication, a slot, tables beside the shards of the other node, rows, indexes; `follow.rs`: changes (`changes.rs`)
-//! 4. `switch.rs`: all locks, the last changes, and the change of the catalog, in one transaction over all nodes
+//! 4. `switch.rs`: all locks, the last changes, and the change of the catalog, in one transaction over all nodes (foreign keys to the table itself: `self_references.rs`)
 //!
 //! Until 4 is committed the herd is what it was, and nothing has to be done but to take away what 3 has made. The router's own role
 //! does all of that; 4 is done in the client's name.
@@ -19,6 +19,7 @@ mod isolate;
 mod merge;
 mod pace;
 mod plan;
+mod self_references;
 mod split;
 mod stream;
 mod switch;
@@ -229,6 +230,7 @@ impl<C: Client> Work<'_, C> {
         let (members, wholes) = self.in_order(group_of(&snapshot, group)).await?;
         let mut of =
             Move { group, shards, from, to, into: None, tables: vec![], wholes, tag, snapshot: snapshot.clone() };
+        self_references::may_be_added_again(self.herd, &of, &members).await?;
         let mut source = self.herd.admin(&snapshot, from).await?;
         for (at, relation) in members.into_iter().enumerate() {
             of.tables.push(table(&mut source, relation, &of, at).await?);
@@ -240,11 +242,10 @@ impl<C: Client> Work<'_, C> {
     /// the rows.
     async fn in_order(&mut self, members: Vec<Arc<Relation>>) -> Result<(Vec<Arc<Relation>>, Vec<Arc<Relation>>)> {
         let snapshot = self.epoch.snapshot.clone();
-        if let Some(r) = members.iter().find(|r| r.refers_to_itself) {
-            return Err(unsupported(r, "has a foreign key to itself")
-                .hint("Drop the foreign key, and add it again afterwards."));
-        }
         let is_whole = |r: &Arc<Relation>| r.distribution().is_some_and(|d| d.is_partitioned());
+        if let Some(r) = members.iter().find(|r| r.refers_to_itself && is_whole(r)) {
+            return Err(unsupported(r, "is partitioned, and has a foreign key to itself").hint(self_references::HINT));
+        }
         let (wholes, members): (Vec<_>, Vec<_>) = members.into_iter().partition(is_whole);
         let mut waiting = Vec::new();
         for r in members {

@@ -162,18 +162,36 @@ impl Session {
         Ok(again)
     }
 
-    /// The statement begins with its tables. Where a change takes its locks on one that the transaction has not touched it
-    /// waits, and is planned anew if the catalog is another one afterwards.
+    /// The statement begins with its tables, and is planned anew if the catalog is another one by then.
     async fn touch(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Option<Arc<Compiled>>> {
         let oids = compiled.relations().map(|r| r.oid).chain(compiled.plan.whole().others.iter().copied());
-        let new: Vec<u32> = oids.filter(|oid| !self.transaction.has_touched(*oid)).collect();
-        if new.is_empty() || self.own_catalog.is_own() {
-            return Ok(None);
+        match self.begins_with(oids.collect(), compiled.plan.whole().writes).await? {
+            true => Ok(Some(self.planned_again(request, compiled).await?)),
+            false => Ok(None),
         }
-        let mut again = None;
+    }
+
+    /// As [`begins_with`](Self::begins_with), with all tables of what is planned: whether it has to be planned anew.
+    pub(crate) async fn begins_anew(&mut self, compiled: &Compiled) -> Result<bool> {
+        if !self.transaction.is_block() && self.router.herd.pauses.none() {
+            return Ok(false);
+        }
+        let whole = compiled.plan.whole();
+        let tables = compiled.relations().map(|r| r.oid).chain(whole.others.iter().copied()).collect();
+        Box::pin(self.begins_with(tables, whole.writes)).await
+    }
+
+    /// A statement begins with tables. Where a change takes its locks on one that the transaction has not touched it waits. Whether the
+    /// catalog is another one afterwards.
+    pub(super) async fn begins_with(&mut self, mut tables: Vec<u32>, writes: bool) -> Result<bool> {
+        tables.retain(|oid| !self.transaction.has_touched(*oid));
+        if tables.is_empty() || self.own_catalog.is_own() {
+            return Ok(false);
+        }
+        let mut changed = false;
         let herd = self.router.herd.clone();
         if !herd.pauses.none() {
-            let begins = exec::Begins { writes: compiled.plan.whole().writes, in_block: self.transaction.is_block() };
+            let begins = exec::Begins { writes, in_block: self.transaction.is_block() };
             let mut limits = None;
             let begun = Instant::now();
             loop {
@@ -181,7 +199,7 @@ impl Session {
                 let kept = tokio::select! {
                     biased;
                     () = cancelled => return Err(ExecError::cancelled()),
-                    kept = herd.pauses.wait(&new, begins, &self.transaction.pauses, |t| self.transaction.has_touched(t)) => kept,
+                    kept = herd.pauses.wait(&tables, begins, &self.transaction.pauses, |t| self.transaction.has_touched(t)) => kept,
                 };
                 if !kept {
                     break;
@@ -194,14 +212,12 @@ impl Session {
             }
             let before = self.epoch.clone();
             self.take_epoch();
-            if !Arc::ptr_eq(&before, &self.epoch) {
-                again = Some(self.planned_again(request, compiled).await?);
-            }
+            changed = !Arc::ptr_eq(&before, &self.epoch);
         }
         if self.transaction.is_block() {
-            self.transaction.touches(new);
+            self.transaction.touches(tables);
         }
-        Ok(again)
+        Ok(changed)
     }
 
     /// An INSERT of rows together with those of others.

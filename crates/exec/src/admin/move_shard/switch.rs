@@ -14,6 +14,7 @@ use catalog::{NodeId, quote_ident, quote_literal};
 
 use super::changes::changed;
 use super::plan::Move;
+use super::self_references;
 use super::stream::Stream;
 use crate::admin::job::Job;
 use crate::admin::kind::waits;
@@ -115,6 +116,8 @@ impl<C: Client> Work<'_, C> {
         let mut texts: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
         let home = of.snapshot.home;
         let shards = of.snapshot.groups.get(&of.group).map(|g| &g.shards[..]).unwrap_or_default();
+        let self_references = self.self_references(of).await?;
+        self_references::drop_all(of, &self_references, &mut texts);
         // Who refers to others leaves first, and comes last.
         for t in of.tables.iter().rev() {
             for part in &t.parts {
@@ -144,6 +147,7 @@ impl<C: Client> Work<'_, C> {
             let follow = format!("SELECT herd.follow_prefix({old}, {new}, pg_catalog.decode('{token}', 'hex'))");
             texts.entry(home).or_default().push(follow);
         }
+        self_references::add_all(of, &self_references, self.herd.router, &mut texts);
         texts.entry(of.from).or_default().push(format!("DROP PUBLICATION {}", of.publication()));
         // No table of that name: it is nobody's new one that is met.
         let kinds = "INSERT INTO herd.changed (schema, name) VALUES ('', '')".to_string();

@@ -20,8 +20,9 @@ const WANTED_EVERY: Duration = Duration::from_millis(100);
 const EVERY: Duration = Duration::from_secs(1);
 /// However many want to know at once: not more often.
 const LEAST: Duration = Duration::from_millis(2);
-/// Who has not answered by then is not read.
-const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// Who has not answered by then is not read: while reads want standbys, one that hangs is left out within a second. A new connection has longer.
+const ANSWER_MAX: Duration = Duration::from_millis(700);
+const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// What waits for a standby that has said nothing for so long goes elsewhere.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
@@ -146,6 +147,7 @@ async fn asked_in_time(
     conn: &mut Option<Conn>,
     sql: &str,
 ) -> Result<catalog::Row, PoolError> {
+    let limit = if conn.is_some() { ANSWER_MAX } else { CONNECT_MAX };
     let ask = async {
         let mut open = match conn.take() {
             Some(open) => open,
@@ -156,7 +158,7 @@ async fn asked_in_time(
         Ok(rows.into_iter().next().unwrap_or_default())
     };
     let late = |_| Err(PoolError::Timeout { node: target.to_string(), doing: "telling how far its log is" });
-    tokio::time::timeout(ANSWER_MAX, ask).await.unwrap_or_else(late)
+    tokio::time::timeout(limit, ask).await.unwrap_or_else(late)
 }
 
 fn position(row: &catalog::Row) -> Option<(Line, u64)> {
