@@ -183,7 +183,10 @@ fn columns(read: &ColumnRead) -> String {
         ColumnRead::Can(part) if !part.bounded => {
             "no: the answer may have many rows, and only totals, groups and the first rows are read from columns".into()
         }
-        ColumnRead::Can(part) => format!("DuckDB: {}", part.text),
+        ColumnRead::Can(part) => match &part.by_first_bytes {
+            Some(by) => format!("DuckDB: {by}; of a copy made by a store that kept no first bytes: {}", part.text),
+            None => format!("DuckDB: {}", part.text),
+        },
         ColumnRead::No(why) => format!("no: {why}"),
     }
 }
