@@ -79,7 +79,7 @@ class Queries:
         if form == 0:
             return f"select {self._totals()} from {NAME}{where}", True
         if form == 1:
-            keys = r.sample(["b", "s", "i", "t", "c", "d", "n", "v", '"Odd ""name"'], r.randint(1, 2))
+            keys = r.sample(["b", "s", "i", "t", "c", "d", "n", "v", '"Odd ""name"', "m::date", "lower(c)"], r.randint(1, 2))
             having = f" having count(*) > {r.randint(0, 3)}" if r.random() < 0.3 else ""
             return f"select {', '.join(keys)}, {self._totals()} from {NAME}{where} group by {', '.join(keys)}{having}", False
         if form == 2:
@@ -96,7 +96,7 @@ class Queries:
             "count(*)", "count(1)", "count(t)", "count(f)", "count(z)", "sum(s)", "sum(i)", "sum(l)", "sum(n)", "sum(w)", "avg(i)", "avg(n)", "avg(s)",
             "min(i)", "max(i)", "min(l)", "max(n)", "min(d)", "max(d)", "max(m)", "min(t)", "max(v)", "bool_and(b)", "bool_or(b)",
             "sum(s) filter (where i > 0)", "count(*) filter (where t like 'a%')", "sum(i + s)", "sum(s * 2)", "max(i - 1)", "min(coalesce(i, 0))",
-            "sum(case when b then 1 else 0 end)", "sum(f)", "max(f)", "count(distinct s)", "min(c)", 'max("Odd ""name")',
+            "sum(case when b then 1 else 0 end)", "sum(case when b then n else 0 end)", "sum(coalesce(n, i))", "avg(case when i > 0 then n else 0.5 end)", "sum(case when i > 7 then n when b then 1.5 end)", "sum(f)", "max(f)", "count(distinct s)", "min(c)", 'max("Odd ""name")',
         ]  # fmt: skip
         return ", ".join(r.sample(choices, r.randint(1, 4)))
 
@@ -118,6 +118,8 @@ class Queries:
                 f"i between {r.choice(_INTS)} and {r.choice(_INTS)}", f"i in ({', '.join(str(n) for n in r.sample(_INTS, 3))})", f"t in ('{word}', 'a', 'zz')",
                 f"i not in ({r.choice(_INTS)}, 7)", f"{r.choice(['b', 's', 'i', 't', 'c', 'f', 'z', 'j', 'y'])} is {r.choice(['', 'not '])}null", "b", "not b",
                 f"i is {r.choice(['', 'not '])}distinct from s", f"i + 1 {op} {number}", f"s * 2 {op} {number}", f"coalesce(i, s) {op} 1", f"u {op} '00000000-0000-0000-0000-000000000000'",
-                f'"Odd ""name" {op} {number}', "lower(t) = 'abc'", f"i % 3 = {r.randint(0, 2)}", f"l - i {op} 0", f"id {op} {r.randint(0, 200)}",
+                f'"Odd ""name" {op} {number}', "lower(t) = 'abc'", "upper(v) < 'B'", f"t {r.choice(['ilike', 'not ilike'])} '{r.choice(['A%', '%B%', 'abc', ''])}'",
+                f"t = any (array['{word}', 'a'])", f"i = any (array[{r.choice(_INTS)}, 1])", f"i <> all (array[{r.choice(_INTS)}, 7])",
+                f"m {op} date '2000-01-01'", f"d {op} m", f"d {op} timestamp '2000-01-01 {r.choice(['00:00:00', '10:20:30'])}'", f"m::date {op} '2000-01-01'", f"i % 3 = {r.randint(0, 2)}", f"l - i {op} 0", f"id {op} {r.randint(0, 200)}",
             ]
         )  # fmt: skip

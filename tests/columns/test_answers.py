@@ -83,3 +83,30 @@ def test_explain_says_which_way(filled):
         ]:
             text = "\n".join(row[0] for row in connection.execute(sql).fetchall())
             assert wanted in text, text
+
+
+def test_what_dashboards_ask(filled, oracle):
+    name = tables.NAME
+    statements = [
+        f"select id % 5, sum(case when b then n else 0 end), sum(case when i is null then n else 0 end) from {name} group by 1 order by 1",
+        f"select id, coalesce(sum(n), 0), coalesce(sum(l), 0), coalesce(min(i), 0) from {name} group by id having coalesce(sum(n), 0) < 5",
+        f"select sum(case when id < 0 then n else 0 end), sum(coalesce(n, 0.5)), sum(case when b then n end) from {name}",
+        f"select m::date, count(*) from {name} group by 1",
+        f"select count(*) from {name} where m >= date '2000-01-01' or d > timestamp '2000-01-01 10:00:00'",
+        f"select count(*) from {name} where d < m",
+        f"select lower(t), upper(v), count(*) from {name} where t = any (array['A', 'ab', 'zz']) and v in ('a', 'A', 'b_') group by 1, 2",
+        f"select count(*) from {name} where t in ('A', 'a', 'abc') and i <> all (array[1, 7])",
+        f"select count(*) filter (where t ilike 'A%') from {name} where t in ('A', 'a', 'abc', 'zz')",
+        # One shard has all of it.
+        f"select count(*), sum(i), max(t) from {name} where id = 7",
+        f"select t, v from {name} where id = 7 order by t limit 3",
+    ]
+    with filled.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.columns = on")
+        for sql in statements:
+            before = filled.reads()[0]
+            (types, got), (wanted_types, want) = tables.answer(herd, sql), tables.answer(plain, sql)
+            assert (types, sorted(got, key=repr)) == (wanted_types, sorted(want, key=repr)), sql
+            assert filled.reads()[0] > before, f"rows answered: {sql}"
+        text = "\n".join(row[0] for row in herd.execute(f"explain {statements[-2]}").fetchall())
+        assert "Columns: DuckDB: " in text, text

@@ -47,6 +47,8 @@ pub struct Writer {
     signed: Vec<i64>,
     /// The stream is not read any more until it begins anew.
     failed: bool,
+    /// How many there have been.
+    stream: u64,
     last_commit: Instant,
     pause: Duration,
     last_stored: Instant,
@@ -66,6 +68,7 @@ impl Writer {
             pending: false,
             signed: Vec::new(),
             failed: true,
+            stream: 0,
             last_commit: now,
             pause: COMMIT_EVERY,
             last_stored: now,
@@ -77,13 +80,14 @@ impl Writer {
         &self.conn
     }
 
-    /// The stream begins (again): from where it is to be read.
-    pub fn begin_stream(&mut self) -> Lsn {
+    /// The stream begins (again): from where it is to be read, and the number of this one.
+    pub fn begin_stream(&mut self) -> (Lsn, u64) {
         self.undo();
         self.failed = false;
+        self.stream += 1;
         let Position { applied, stored } = *self.shared.position.borrow();
         self.done = applied;
-        stored
+        (stored, self.stream)
     }
 
     /// Nothing more comes of the stream for now.
@@ -125,9 +129,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads messages of the stream, in order.
-    pub(crate) fn read(&mut self, frames: &[Frame]) {
+    /// Reads messages of a stream, in order. Who reads one that has ended may not have heard of it yet.
+    pub(crate) fn read(&mut self, stream: u64, frames: &[Frame]) {
         if !self.failed
+            && stream == self.stream
             && let Err(error) = self.read_all(frames)
         {
             self.fail(&error);
@@ -158,18 +163,22 @@ impl Writer {
                 }
             }
             Message::Insert { relation, new } => self.change(relation, |held, places| {
-                let (key, _) = held.key(places, &new, None)?;
+                let key = held.key_text(places, &new, None)?;
                 let vals = held.vals(places, &new)?;
                 held.net.insert(key, vals).map_err(|e| held.broken(e.to_string()))
             })?,
             Message::Update { relation, old, new } => self.change(relation, |held, places| {
-                let (key, _) = held.key(places, &new, old.as_ref())?;
-                let (before, was) = held.key(places, old.as_ref().unwrap_or(&new), None)?;
+                let was = old.as_ref().unwrap_or(&new);
+                let (before, was) = (held.key_text(places, was, None)?, held.key_vals(places, was)?);
+                let key = match &old {
+                    None => before.clone(),
+                    old => held.key_text(places, &new, old.as_ref())?,
+                };
                 let vals = held.vals(places, &new)?;
                 held.net.update(before, was, key, vals).map_err(|e| held.broken(e.to_string()))
             })?,
             Message::Delete { relation, old } => self.change(relation, |held, places| {
-                let (key, was) = held.key(places, &old, None)?;
+                let (key, was) = (held.key_text(places, &old, None)?, held.key_vals(places, &old)?);
                 held.net.delete(key, was).map_err(|e| held.broken(e.to_string()))
             })?,
             Message::Truncate { relations } => {

@@ -137,14 +137,26 @@ enum Taken {
     Rows(Row),
 }
 
-/// A key's texts, so that different keys are different bytes.
-pub fn key_text<'a>(parts: impl Iterator<Item = &'a str>) -> KeyText {
-    let mut key = Vec::with_capacity(24);
-    for part in parts {
-        key.extend_from_slice(&(part.len() as u32).to_be_bytes());
-        key.extend_from_slice(part.as_bytes());
+/// A key's texts in the making, so that different keys are different bytes.
+pub struct KeyWriter(Vec<u8>);
+
+impl Default for KeyWriter {
+    fn default() -> Self {
+        KeyWriter(Vec::with_capacity(24))
     }
-    key.into()
+}
+
+impl KeyWriter {
+    /// The next of them.
+    pub fn put(&mut self, part: &str) {
+        self.0.extend_from_slice(&(part.len() as u32).to_be_bytes());
+        self.0.extend_from_slice(part.as_bytes());
+    }
+
+    /// All there are.
+    pub fn done(self) -> KeyText {
+        self.0.into()
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +164,9 @@ mod tests {
     use super::*;
 
     fn key(k: i32) -> KeyText {
-        key_text([&*k.to_string()].into_iter())
+        let mut key = KeyWriter::default();
+        key.put(&k.to_string());
+        key.done()
     }
 
     fn old(k: i32) -> Box<[Val]> {

@@ -23,6 +23,9 @@ pub struct Config {
     /// The name of slot and publication.
     pub slot: String,
     pub wal_bytes_max: u64,
+    /// What the node may keep in memory of the transactions that it decodes for the store, in units of 1024 bytes; the rest it writes to files and reads
+    /// again.
+    pub decoding_kb: u64,
 }
 
 /// What is wrong with a configuration.
@@ -35,6 +38,9 @@ pub enum ConfigError {
     #[error("{key}: {reason}")]
     Value { key: &'static str, reason: &'static str },
 }
+
+/// What PostgreSQL takes for `logical_decoding_work_mem`.
+const DECODING_KB: std::ops::RangeInclusive<u64> = 64..=(1 << 30);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +65,8 @@ struct Table {
     slot: String,
     #[serde(default = "wal")]
     wal_bytes_max: String,
+    #[serde(default = "decoding")]
+    decoding_memory: String,
 }
 
 fn user() -> String {
@@ -81,10 +89,14 @@ fn wal() -> String {
     "4GB".into()
 }
 
+fn decoding() -> String {
+    "256MB".into()
+}
+
 impl Config {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        let Table { node, directory, listen, user, password, memory, threads, slot, wal_bytes_max } =
+        let Table { node, directory, listen, user, password, memory, threads, slot, wal_bytes_max, decoding_memory } =
             toml::from_str::<File>(text)?.column;
         let wrong = |key, reason| Err(ConfigError::Value { key, reason });
         let (node, login) = conninfo::parse(&node)?;
@@ -107,7 +119,11 @@ impl Config {
         let Some(wal_bytes_max) = bytes(&wal_bytes_max) else {
             return wrong("wal_bytes_max", "write it as 512MB or 4GB");
         };
-        Ok(Config { node, login, directory, listen, user, password, memory, threads, slot, wal_bytes_max })
+        let decoding_kb = bytes(&decoding_memory).map(|bytes| bytes >> 10);
+        let Some(decoding_kb) = decoding_kb.filter(|kb| DECODING_KB.contains(kb)) else {
+            return wrong("decoding_memory", "from 64kB to 1TB, as 256MB");
+        };
+        Ok(Config { node, login, directory, listen, user, password, memory, threads, slot, wal_bytes_max, decoding_kb })
     }
 
     /// The file is a secret.
@@ -140,6 +156,7 @@ mod tests {
     #[test]
     fn defaults_and_refusals() {
         let config = parse("listen = \"127.0.0.1:6601\"").unwrap();
+        assert_eq!(config.decoding_kb, 256 << 10);
         assert_eq!((&*config.user, &*config.slot, config.wal_bytes_max), ("herd", "herd_column", 4 << 30));
         assert!(parse("listen = \"0.0.0.0:6601\"\npassword = \"x\"").is_ok());
         for wrong in [
@@ -147,6 +164,8 @@ mod tests {
             "listen = \"127.0.0.1:1\"\nslot = \"a b\"",
             "listen = \"127.0.0.1:1\"\nmemory = \"lots\"",
             "listen = \"127.0.0.1:1\"\nthreads = 0",
+            "listen = \"127.0.0.1:1\"\ndecoding_memory = \"1kB\"",
+            "listen = \"127.0.0.1:1\"\ndecoding_memory = \"1KB -c x=y\"",
             "listen = \"127.0.0.1:1\"\nunknown = 0",
             "",
         ] {

@@ -18,6 +18,8 @@ use crate::value::Val;
 pub const FILE: &str = "column.duckdb";
 /// Rows that are handed to DuckDB at once.
 const ROWS_AT_ONCE: usize = 20_480;
+/// What DuckDB's own log may have before it goes into the file. It is read again when a store starts.
+const CHECKPOINT: &str = "128MB";
 /// As [`ROWS_AT_ONCE`], in bytes.
 pub const BYTES_AT_ONCE: usize = 16 << 20;
 
@@ -34,6 +36,8 @@ pub fn open(directory: &Path, memory: &str, threads: u16) -> Result<Connection> 
         ("threads", &threads.to_string()),
         ("temp_directory", &spill.to_string_lossy()),
         ("enable_external_access", "false"),
+        // What a batch adds to the last rows of a table is packed once it is so much, and each time all of them anew: rather seldom.
+        ("checkpoint_threshold", CHECKPOINT),
         // BEGIN takes the snapshot, not the first statement behind it.
         ("immediate_transaction_mode", "true"),
         ("lock_configuration", "true"),

@@ -1,7 +1,7 @@
 //! One copy that follows its table: how rows that are told become rows of DuckDB, and what has changed since it was last written
 //! to. It does not know when that is.
 
-use crate::batch::{KeyText, Net, key_text};
+use crate::batch::{KeyText, KeyWriter, Net};
 use crate::error::{Error, Result};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Cell, Tuple};
@@ -26,25 +26,27 @@ impl Held {
         Error::Copy { id: self.id, why }
     }
 
-    /// A row's key, as it is told and as it is in DuckDB. What is too long to be told again is as it was in `old`.
-    pub(crate) fn key(
-        &self,
-        places: &[usize],
-        tuple: &Tuple<'_>,
-        old: Option<&Tuple<'_>>,
-    ) -> Result<(KeyText, Box<[Val]>)> {
-        let mut texts = Vec::with_capacity(self.shape.key.len());
-        let mut vals = Vec::with_capacity(self.shape.key.len());
-        for at in &self.shape.key {
-            let cell = match tuple.get(places[*at]) {
-                Some(Cell::Unchanged) => old.and_then(|old| old.get(places[*at])),
-                told => told,
-            };
-            let Some(Cell::Text(text)) = cell else { return Err(self.broken("a row came without its key".into())) };
-            texts.push(*text);
-            vals.push(self.val(*at, text)?);
+    /// A row's key, as it is told. What is too long to be told again is as it was in `old`.
+    pub(crate) fn key_text(&self, places: &[usize], tuple: &Tuple<'_>, old: Option<&Tuple<'_>>) -> Result<KeyText> {
+        let texts = self.shape.key.iter().map(|at| match tuple.get(places[*at]) {
+            Some(Cell::Unchanged) => old.and_then(|old| old.get(places[*at])),
+            told => told,
+        });
+        let mut key = KeyWriter::default();
+        for text in texts {
+            let Some(Cell::Text(text)) = text else { return Err(self.broken("a row came without its key".into())) };
+            key.put(text);
         }
-        Ok((key_text(texts.into_iter()), vals.into()))
+        Ok(key.done())
+    }
+
+    /// The same as it is in DuckDB.
+    pub(crate) fn key_vals(&self, places: &[usize], tuple: &Tuple<'_>) -> Result<Box<[Val]>> {
+        let val = |at: &usize| match tuple.get(places[*at]) {
+            Some(Cell::Text(text)) => self.val(*at, text),
+            _ => Err(self.broken("a row came without its key".into())),
+        };
+        self.shape.key.iter().map(val).collect()
     }
 
     /// A row as it is in DuckDB.

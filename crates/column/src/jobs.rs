@@ -12,8 +12,8 @@ const JOBS: usize = 16;
 type Call = Box<dyn FnOnce(&mut Writer) + Send>;
 
 pub(crate) enum Job {
-    /// CopyData of the stream.
-    Frames(Vec<Frame>),
+    /// CopyData of the stream of this number.
+    Frames(u64, Vec<Frame>),
     /// Somebody waits for what is not committed yet.
     Nudge,
     Call(Call),
@@ -51,9 +51,9 @@ impl Handle {
 pub struct Room<'h>(mpsc::Permit<'h, Job>);
 
 impl Room<'_> {
-    /// Hands over messages of the stream, in order.
-    pub fn frames(self, frames: Vec<Frame>) {
-        self.0.send(Job::Frames(frames));
+    /// Hands over messages of the stream of this number ([`Writer::begin_stream`]), in order.
+    pub fn frames(self, stream: u64, frames: Vec<Frame>) {
+        self.0.send(Job::Frames(stream, frames));
     }
 }
 
@@ -71,7 +71,7 @@ impl Writer {
                 match job {
                     Ok(None) => return,
                     Ok(Some(Job::Call(call))) => call(&mut self),
-                    Ok(Some(Job::Frames(frames))) => self.read(&frames),
+                    Ok(Some(Job::Frames(stream, frames))) => self.read(stream, &frames),
                     // It is time, or may be.
                     Ok(Some(Job::Nudge)) | Err(_) => {}
                 }

@@ -30,7 +30,8 @@ pub async fn connect(config: &Config) -> Result<Conn> {
 
 /// To a walsender, which streams changes, makes slots with snapshots, and answers simple statements.
 pub async fn connect_to_replicate(config: &Config) -> Result<Conn> {
-    let startup = [&STARTUP[..], &[("replication", "database")]].concat();
+    let memory = format!("{}kB", config.decoding_kb);
+    let startup = [&STARTUP[..], &[("replication", "database"), ("logical_decoding_work_mem", &memory)]].concat();
     Ok(Box::pin(Conn::connect(&config.node, &config.login, &startup, CONNECT)).await?)
 }
 

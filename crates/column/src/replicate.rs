@@ -1,10 +1,15 @@
 //! Reads the slot's stream, hands it over to be applied, and tells the node how far that is. It asks the node to tell where it is when
 //! somebody waits. It does not know what the messages mean, but for keepalives.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use catalog::quote_literal;
 use pool::{Conn, PoolError};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use wire::{ErrorFields, Frame, put, sqlstate};
 
@@ -17,6 +22,10 @@ use crate::shared::Shared;
 
 /// Bytes that are handed over at once.
 const RUN_BYTES: usize = 1 << 20;
+/// While changes come and nobody waits, they gather for so long: a walsender sends each message by itself, and whoever is woken for each does little
+/// else. Not where so many are there at once; and not for long, as what the socket holds of many small messages is soon full.
+const GATHER: Duration = Duration::from_micros(200);
+const GATHERED_BYTES: usize = 32 << 10;
 /// The node hears of us, and we of it, this often at least.
 const TICK: Duration = Duration::from_secs(1);
 /// While somebody waits, the node is asked again after the first of these, then later and later up to the second.
@@ -27,12 +36,46 @@ const ACTIVE_TRIES: usize = 100;
 const ACTIVE_EVERY: Duration = Duration::from_millis(100);
 
 /// Until something fails. May be dropped at any moment; what was read is then to be undone by [`crate::apply::Writer::end_stream`].
-pub async fn stream(shared: &Shared, writer: &Handle) -> Result<()> {
+///
+/// It has a thread and a runtime of its own: while it lets changes gather, nothing there must wait for the socket, or the kernel would wake it for each
+/// of them.
+pub async fn stream(shared: &Arc<Shared>, writer: &Handle) -> Result<()> {
     let mut failures = shared.failures.subscribe();
     failures.mark_unchanged();
-    let from = writer.call(|w| w.begin_stream()).await?;
+    // Here, and not there: in its order with what the caller has the writer do.
+    let begun = writer.call(|w| w.begin_stream()).await?;
+    let (shared, writer) = (shared.clone(), writer.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Error::surprise(e.to_string()))?;
+    // Whoever drops this future drops the one end, and the thread sees it at the other.
+    let (wanted, unwanted) = oneshot::channel::<()>();
+    let (ended, end) = oneshot::channel();
+    let work = move || {
+        let found = runtime.block_on(async {
+            tokio::select! {
+                done = read(&shared, &writer, failures, begun) => Some(done),
+                _ = unwanted => None,
+            }
+        });
+        if let Some(found) = found {
+            let _ = ended.send(found);
+        }
+    };
+    let thread = std::thread::Builder::new().name("stream".into()).spawn(work);
+    thread.map_err(|e| Error::surprise(e.to_string()))?;
+    let found = end.await.map_err(|_| Error::Gone)?;
+    drop(wanted);
+    found
+}
+
+async fn read(
+    shared: &Shared,
+    writer: &Handle,
+    mut failures: watch::Receiver<u64>,
+    (from, number): (Lsn, u64),
+) -> Result<()> {
     let conn = start(shared, from).await?;
-    let mut stream = Stream { shared, writer, conn, received: from, ask: None };
+    let mut stream = Stream { shared, writer, conn, number, received: from, ask: None };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -41,7 +84,11 @@ pub async fn stream(shared: &Shared, writer: &Handle) -> Result<()> {
             biased;
             _ = failures.changed() => return Err(Error::surprise("what was read could not be applied")),
             () = shared.waits.notified() => stream.ask(true).await?,
-            frame = stream.conn.frame() => stream.hand_over(frame?).await?,
+            frame = stream.conn.frame() => {
+                if stream.hand_over(frame?).await? {
+                    shared.pause.wait(GATHER, || shared.wanted().is_some());
+                }
+            }
             () = sleep_until(again) => stream.ask(false).await?,
             _ = tick.tick() => stream.tell(true).await?,
         }
@@ -83,6 +130,8 @@ struct Stream<'s> {
     shared: &'s Shared,
     writer: &'s Handle,
     conn: Conn,
+    /// Which of the streams it is.
+    number: u64,
     received: Lsn,
     /// When the node is asked again where it is, and how long was waited.
     ask: Option<(Instant, Duration)>,
@@ -110,7 +159,20 @@ impl Stream<'_> {
         self.tell(true).await
     }
 
-    async fn hand_over(&mut self, first: Frame) -> Result<()> {
+    /// The next message, if nothing has to be waited for.
+    async fn at_once(&mut self) -> Result<Option<Frame>> {
+        match self.conn.buffered_frame()? {
+            Some(frame) => Ok(Some(frame)),
+            None => {
+                let mut frame = pin!(self.conn.frame());
+                let polled = poll_fn(|cx| Poll::Ready(frame.as_mut().poll(cx))).await;
+                if let Poll::Ready(frame) = polled { Ok(Some(frame?)) } else { Ok(None) }
+            }
+        }
+    }
+
+    /// Whether they were changes, and few.
+    async fn hand_over(&mut self, first: Frame) -> Result<bool> {
         let (mut bytes, mut frames, mut reply) = (0, Vec::new(), false);
         let mut next = Some(first);
         while let Some(frame) = next {
@@ -128,8 +190,9 @@ impl Stream<'_> {
             }
             bytes += frame.raw.len();
             frames.push(frame);
-            next = if bytes < RUN_BYTES { self.conn.buffered_frame()? } else { None };
+            next = if bytes < RUN_BYTES { self.at_once().await? } else { None };
         }
+        let few = bytes < GATHERED_BYTES && frames.iter().any(is_change);
         if reply {
             self.tell(false).await?;
         }
@@ -137,12 +200,17 @@ impl Stream<'_> {
         loop {
             tokio::select! {
                 room = writer.room() => {
-                    room?.frames(frames);
-                    return Ok(());
+                    room?.frames(self.number, frames);
+                    return Ok(few);
                 }
                 // However long it takes to apply, the node hears that we live.
                 () = tokio::time::sleep(TICK) => self.tell(false).await?,
             }
         }
     }
+}
+
+/// It is none of the keepalives.
+fn is_change(frame: &Frame) -> bool {
+    frame.body().first() == Some(&b'w')
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
@@ -76,6 +76,29 @@ pub struct Made {
     pub first_bytes: bool,
 }
 
+/// A thread's pause, which others may end.
+#[derive(Default)]
+pub struct Pause {
+    lock: Mutex<()>,
+    ended: Condvar,
+}
+
+impl Pause {
+    /// For so long, unless there is a reason not to, or somebody ends it.
+    pub fn wait(&self, most: Duration, unless: impl Fn() -> bool) {
+        let mut held = self.lock.lock();
+        if !unless() {
+            self.ended.wait_for(&mut held, most);
+        }
+    }
+
+    /// Ends it, for a reason that `unless` sees from now on.
+    pub fn end(&self) {
+        drop(self.lock.lock());
+        self.ended.notify_all();
+    }
+}
+
 /// All clones are one, behind an [`Arc`].
 pub struct Shared {
     pub config: Config,
@@ -91,6 +114,8 @@ pub struct Shared {
     wanted: AtomicU64,
     /// Somebody has begun to wait.
     pub waits: Notify,
+    /// The same for a thread that does nothing else meanwhile.
+    pub pause: Pause,
     /// The stream has to be read anew: what was read of it can't be used.
     pub failures: watch::Sender<u64>,
     /// There is something to do for who looks after the copies.
@@ -114,6 +139,7 @@ impl Shared {
             identity: Mutex::default(),
             wanted: AtomicU64::new(0),
             waits: Notify::new(),
+            pause: Pause::default(),
             failures: watch::Sender::new(0),
             attention: Notify::new(),
             fresh: Mutex::default(),
@@ -136,6 +162,7 @@ impl Shared {
     pub fn want(&self, lsn: Lsn) {
         self.wanted.fetch_max(lsn.0, Ordering::Relaxed);
         self.waits.notify_one();
+        self.pause.end();
     }
 
     /// What somebody waits for, if anybody does.

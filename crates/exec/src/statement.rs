@@ -79,6 +79,9 @@ impl<C: Client> Work<'_, C> {
         self.on_one = matches!(placed, Placed::One(..));
         let tag = match placed {
             Placed::One(node, shard) => {
+                if let Some(tag) = self.one_by_columns(compiled, request, shard).await? {
+                    return Ok(Forwarded { tag, ..Default::default() });
+                }
                 let named = shard.is_some() && compiled.plan.whole().splices.is_some();
                 let by_parent = compiled.plan.whole().by_parent.as_ref().filter(|_| !named);
                 let by_parent = by_parent.map(|sql| Request { sql, literals: Literals::Own, ..*request });

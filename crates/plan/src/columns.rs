@@ -19,6 +19,7 @@ mod expression;
 mod first_bytes;
 mod from;
 mod infer;
+mod mixed;
 mod own;
 mod scalar;
 mod scans;
@@ -74,6 +75,8 @@ pub enum ColumnType {
     Float8,
     /// With so many digits behind the point.
     Numeric(u8),
+    /// A numeric as a text, each with its own digits behind the point.
+    NumericText,
     Text,
     Varchar,
     /// By its modifier: the length in characters to which it is filled up with blanks, and 4.
@@ -99,7 +102,7 @@ impl ColumnType {
             ColumnType::Int8 => type_oid::INT8,
             ColumnType::Float4 => type_oid::FLOAT4,
             ColumnType::Float8 => type_oid::FLOAT8,
-            ColumnType::Numeric(_) => type_oid::NUMERIC,
+            ColumnType::Numeric(_) | ColumnType::NumericText => type_oid::NUMERIC,
             ColumnType::Text => type_oid::TEXT,
             ColumnType::Varchar => type_oid::VARCHAR,
             ColumnType::Bpchar(_) => type_oid::BPCHAR,
@@ -123,7 +126,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Float4 => "float4",
             ColumnType::Float8 => "float8",
             ColumnType::Numeric(scale) => return write!(f, "numeric:{scale}"),
-            ColumnType::Text => "text",
+            ColumnType::Text | ColumnType::NumericText => "text",
             ColumnType::Varchar => "varchar",
             ColumnType::Bpchar(typmod) => return write!(f, "bpchar:{typmod}"),
             ColumnType::Date => "date",

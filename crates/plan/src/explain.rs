@@ -23,9 +23,7 @@ pub fn describe(plan: &Planned) -> Vec<(&'static str, String)> {
             let mut said = vec![("How", in_words(whole, finish))];
             said.extend(why(plan));
             said.push(("Finish", how(finish)));
-            said.extend(
-                finish.parts().into_iter().filter_map(|part| Some(("Columns", columns(part.columns.as_ref()?)))),
-            );
+            said.extend(of_columns(finish));
             said
         }
         Planned::Insert { rows, .. } => match rows {
@@ -102,6 +100,18 @@ pub fn describe_semijoins(plan: &Planned, statement: &Statement, chosen: &[usize
     let behind = all.iter().position(|(label, _)| *label == "Finish").unwrap_or(all.len());
     all.splice(behind..behind, semijoins);
     all
+}
+
+/// What stores are asked in the place of one node.
+pub fn describe_columns(plan: &Planned) -> Vec<(&'static str, String)> {
+    match plan {
+        Planned::Query { tree: Ok(finish), .. } => of_columns(finish).collect(),
+        _ => vec![],
+    }
+}
+
+fn of_columns(finish: &Finish) -> impl Iterator<Item = (&'static str, String)> + '_ {
+    finish.parts().into_iter().filter_map(|part| Some(("Columns", columns(part.columns.as_ref()?))))
 }
 
 /// The same of a query whose rows are shuffled.
@@ -183,7 +193,10 @@ fn columns(read: &ColumnRead) -> String {
         ColumnRead::Can(part) if !part.bounded => {
             "no: the answer may have many rows, and only totals, groups and the first rows are read from columns".into()
         }
-        ColumnRead::Can(part) => format!("DuckDB: {}", part.text),
+        ColumnRead::Can(part) => match &part.by_first_bytes {
+            Some(by) => format!("DuckDB: {by}; of a copy made by a store that kept no first bytes: {}", part.text),
+            None => format!("DuckDB: {}", part.text),
+        },
         ColumnRead::No(why) => format!("no: {why}"),
     }
 }

@@ -88,6 +88,24 @@ fn strings_of_no_column_are_ordered_as_the_database_orders() {
     }
 }
 
+/// EXPLAIN shows what stores run first, and the other text where there are two.
+#[test]
+fn explain_shows_what_stores_run() {
+    let snapshot = snapshot();
+    let search_path = ["public".to_owned()];
+    let context = Context::new(&snapshot, &search_path, &[]);
+    let said = |sql: &str| {
+        let statement = sql::parse(sql, true).unwrap().remove(0);
+        let all = plan::explain::describe(&plan::plan(&statement, sql, &context).unwrap());
+        all.into_iter().find(|(label, _)| *label == "Columns").unwrap().1
+    };
+    let by = said("SELECT count(*) FROM sbtest1 WHERE c LIKE 'abc%'");
+    let (runs, old) = by.split_once("; of a copy made by a store that kept no first bytes: ").unwrap();
+    assert!(runs.starts_with("DuckDB: SELECT count(*) FROM copy_1 AS t WHERE") && runs.contains("::UBIGINT"), "{by}");
+    assert!(old.ends_with("LIKE 'abc%')"), "{by}");
+    assert_eq!(said("SELECT count(*) FROM sbtest1"), "DuckDB: SELECT count(*) FROM copy_1 AS t");
+}
+
 fn show(sql: &str, context: &Context) -> String {
     let statement = match sql::parse(sql, true) {
         Ok(mut statements) => statements.remove(0),

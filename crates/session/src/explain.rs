@@ -108,11 +108,17 @@ impl Session {
         };
         let how = ("How".to_string(), "one node has all of it".to_string());
         // Who may not use the table's schema may not be told by its shard either.
+        let of = shard;
         let shard = self.work().nameable(compiled, &Request::simple(text), shard).await?;
         let statement = shard.and_then(|s| compiled.spliced(text, None, s)).unwrap_or_else(|| text.to_string());
         let nodes = vec![self.explain_node(e, node, statement).await?];
         let time = is_on(e, "analyze").then(|| started.elapsed());
-        let details = [how, shown].into_iter().chain(self.standbys_said(compiled)).collect();
+        let columns = match self.work().one_asks_columns(compiled, of) {
+            true => plan::explain::describe_columns(&compiled.plan),
+            false => vec![],
+        };
+        let columns = columns.into_iter().map(|(label, value)| (label.to_string(), value));
+        let details = [how, shown].into_iter().chain(columns).chain(self.standbys_said(compiled)).collect();
         Ok(Explained { strategy: "route", details, nodes, answered: vec![], rows: None, time })
     }
 

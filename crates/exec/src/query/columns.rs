@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{NodeId, Row, qualified, quote_ident};
 use plan::columns::{ColumnPart, ColumnRead, ColumnType, parameter};
-use plan::{AddUp, Finish, Merge, Part, Piece, Slice, Text};
+use plan::{AddUp, Finish, Merge, Part, Piece, Planned, Slice, Text};
 use pool::PoolError;
 use tokio::task::JoinSet;
 use txn::Cuts;
@@ -81,6 +81,43 @@ impl<C: Client> Work<'_, C> {
         Ok(Some(tag))
     }
 
+    /// The same of a statement of which one node has all, or one shard.
+    pub async fn one_by_columns(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        shard: Option<i32>,
+    ) -> Result<Option<String>> {
+        let Planned::Query { tree: Ok(finish), .. } = &compiled.plan else { return Ok(None) };
+        if request.limit.is_some() || !self.one_asks_columns(compiled, shard) {
+            return Ok(None);
+        }
+        if compiled.plan.whole().clock.is_some() {
+            Box::pin(self.settle_now()).await?;
+        }
+        let described = self.described(compiled, request.types()).await?;
+        let tag = Box::pin(self.by_columns(compiled, request, finish, &described)).await?;
+        Ok(tag.inspect(|_| compiled.has_run()))
+    }
+
+    /// Whether stores are asked what one node could answer. A store reads all that its node has: where it is one shard's rows that are wanted, somebody
+    /// has to say so (`herd.columns = on`).
+    pub fn one_asks_columns(&self, compiled: &Compiled, shard: Option<i32>) -> bool {
+        let Planned::Query { whole, tree: Ok(finish) } = &compiled.plan else { return false };
+        let way = self.columns.way;
+        let copied = whole.tables.iter().any(|t| t.relation.column_copy.is_some());
+        if way == ColumnWay::Off || (shard.is_some() && way != ColumnWay::On) || !copied || whole.writes {
+            return false;
+        }
+        let parts = finish.parts();
+        !parts.is_empty() && parts.iter().all(|part| matches!(&part.columns, Some(ColumnRead::Can(c)) if self.asks(c)))
+    }
+
+    /// Whether a store is asked what it can be.
+    fn asks(&self, part: &ColumnPart) -> bool {
+        part.bounded && (part.scans || self.columns.way == ColumnWay::On)
+    }
+
     /// What stores are asked for each part, where each can be.
     fn column_parts<'p>(
         &self,
@@ -96,7 +133,7 @@ impl<C: Client> Work<'_, C> {
             return None;
         }
         let can = |part: &&'p Part| match part.columns.as_ref()? {
-            ColumnRead::Can(c) if c.bounded && (c.scans || self.columns.way == ColumnWay::On) => Some(&**c),
+            ColumnRead::Can(c) if self.asks(c) => Some(&**c),
             _ => None,
         };
         let open = |c: &&ColumnPart| c.tables.iter().all(|t| !whole.tables[*t].relation.row_security);

@@ -6,6 +6,7 @@ use sql::ast;
 use super::compare;
 use super::expression::{Aggregate, Expr, Kind};
 use super::infer::Reader;
+use super::mixed;
 use super::own;
 use super::scalar;
 use super::types::{DIGITS_MAX, Ty};
@@ -48,14 +49,19 @@ fn aggregate(r: &Reader, name: &'static str, f: &ast::FuncCall) -> Found<Expr> {
         ([arg], false) => Some(r.expression(arg)?),
         _ => return Err(refused(&format!("{name}() as it is called here"))),
     };
-    let made = |argument| Kind::Aggregate(Box::new(Aggregate { name, distinct: f.agg_distinct, argument, filter }));
     let Some(argument) = argument else {
+        let made = |argument| Kind::Aggregate(Box::new(Aggregate { name, distinct: false, argument, filter }));
         let counts = name == "count" && !f.agg_distinct;
         return counts.then(|| Expr { ty: Ty::Int8, kind: made(None) }).ok_or_else(|| refused(&format!("{name}(*)")));
     };
     if f.agg_distinct {
         is_grouped(&argument)?;
     }
+    let argument = match (name, argument.kind) {
+        ("sum", Kind::Mixed(mixed)) => return Ok(mixed::sum(*mixed, filter)),
+        (_, kind) => Expr { kind, ..argument },
+    };
+    let made = |argument| Kind::Aggregate(Box::new(Aggregate { name, distinct: f.agg_distinct, argument, filter }));
     let no = |ty: Ty| Err(refused(&format!("{name}() of {}", ty.name())));
     Ok(match (name, argument.ty) {
         ("count", Ty::Unknown) => match argument.kind {

@@ -7,6 +7,7 @@ use wire::type_oid;
 use super::constant;
 use super::expression::{Expr, Kind};
 use super::infer::Reader;
+use super::mixed;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 
@@ -25,10 +26,23 @@ pub fn sign(name: &str) -> Option<&'static str> {
 
 /// Two values, compared by one of `=`, `<`, `IS DISTINCT FROM` and their like.
 pub fn comparison(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
-    let (left, right) = settled(left, right)?;
+    let (left, right) = settled(mixed::value(left), mixed::value(right))?;
+    let (left, right) = match (left.ty, right.ty) {
+        (Ty::Timestamp, Ty::Date) => (left, midnight(right)),
+        (Ty::Date, Ty::Timestamp) => (midnight(left), right),
+        _ => (left, right),
+    };
     let ordered = matches!(word, "<" | "<=" | ">" | ">=");
     let (left, right) = alike(r, left, right, ordered)?;
     Ok(Expr::condition(Kind::Infix(word, vec![left, right])))
+}
+
+/// A date as the timestamp at which it begins, as which it is compared with others (`date_cmp_timestamp_internal` in date.c).
+fn midnight(e: Expr) -> Expr {
+    match &e.kind {
+        Kind::Constant(_) => Expr { ty: Ty::Timestamp, kind: e.kind },
+        _ => e.cast(Ty::Timestamp),
+    }
 }
 
 /// Where one has no type yet, it is read as the other's (`binary_oper_exact` in parse_oper.c).
@@ -194,15 +208,31 @@ pub fn is_bytewise(r: &Reader, all: &[&Expr]) -> Found<()> {
 /// `IN (…)`, `NOT IN (…)`. The elements of a list are of one type, to which the left side is compared (`transformAExprIn` in parse_expr.c).
 pub fn list(r: &Reader, word: &'static str, left: &Node, right: &Node) -> Found<Expr> {
     let Some(NodeEnum::List(list)) = &right.node else { return Err(refused("IN with a subquery")) };
+    listed(r, word, r.expression(left)?, &list.items)
+}
+
+/// `= ANY (ARRAY[…])`, `<> ALL (ARRAY[…])` of constants of one type. Those without a type make an array of text.
+pub fn array(r: &Reader, word: &'static str, left: &Node, items: &[Node]) -> Found<Expr> {
     let left = r.expression(left)?;
+    let constants = items.iter().map(|item| r.expression(item)).collect::<Found<Vec<_>>>()?;
+    let texts =
+        left.ty.is_text() && constants.iter().all(|c| c.ty == Ty::Unknown && !matches!(c.kind, Kind::Param(..)));
+    let integers = left.ty.is_integer() && constants.iter().all(|c| c.ty.is_integer());
+    match !items.is_empty() && (texts || integers) {
+        true => listed(r, word, left, items),
+        false => Err(refused("a comparison with such an array")),
+    }
+}
+
+fn listed(r: &Reader, word: &'static str, left: Expr, items: &[Node]) -> Found<Expr> {
     if left.ty.is_float() || left.ty == Ty::Unknown {
         // Of several elements the common type may be float4, of one it is float8.
         return Err(refused(&format!("IN of {}", left.ty.name())));
     }
-    let several = list.items.len() > 1;
-    let mut elements = Vec::with_capacity(list.items.len());
+    let several = items.len() > 1;
+    let mut elements = Vec::with_capacity(items.len());
     let mut value = left.clone();
-    for item in &list.items {
+    for item in items {
         let element = r.expression(item)?;
         if !element.is_constant() {
             return Err(refused("IN with anything but constants"));
@@ -272,4 +302,32 @@ pub fn like(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
     }
     let pattern = text(pattern);
     Ok(Expr::condition(Kind::Infix(word, vec![left, pattern])))
+}
+
+/// ILIKE of a plain pattern of ASCII, of texts of which no other characters are: what is the same but for its case, is said alike of those
+/// by all locales that order by bytes. Others are an error, and rows answer.
+pub fn like_folded(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
+    let (Kind::Constant(pattern), true) = (&right.kind, right.ty == Ty::Unknown || right.ty.is_text()) else {
+        return Err(refused("ILIKE with anything but a constant"));
+    };
+    if !pattern.is_ascii() || pattern.contains(['\\', '\0']) {
+        return Err(refused("ILIKE with such a pattern"));
+    }
+    if !left.ty.is_text() {
+        return Err(refused(&format!("ILIKE of {}", left.ty.name())));
+    }
+    is_deterministic(&left)?;
+    is_bytewise(r, &[&left])?;
+    let pattern = Expr { ty: Ty::Text, kind: Kind::Constant(pattern.clone()) };
+    let found = Expr::condition(Kind::Infix(word, vec![left.clone(), pattern]));
+    Ok(of_ascii(&left, found))
+}
+
+/// The value, if a text has no characters beyond ASCII; an error otherwise.
+pub fn of_ascii(text: &Expr, value: Expr) -> Expr {
+    let count = |name| Expr { ty: Ty::Opaque, kind: Kind::Call(name, vec![text.clone()]) };
+    let beyond = Expr::condition(Kind::Infix(">", vec![count("strlen"), count("length")]));
+    let why = Expr { ty: Ty::Text, kind: Kind::Constant("a text is not of ASCII alone".into()) };
+    let error = Expr { ty: value.ty, kind: Kind::Call("error", vec![why]) };
+    Expr { ty: value.ty, kind: Kind::Case { whens: vec![(beyond, error)], otherwise: Box::new(value) } }
 }

@@ -7,6 +7,7 @@ use super::aggregate;
 use super::compare;
 use super::expression::{Expr, Kind};
 use super::infer::Reader;
+use super::mixed;
 use super::types::Ty;
 use super::{Found, refused};
 
@@ -36,6 +37,14 @@ pub fn case(r: &Reader, c: &ast::CaseExpr) -> Found<Expr> {
         Some(other) => r.expression(other)?,
         None => Expr { ty: Ty::Unknown, kind: Kind::Null },
     });
+    let chosen = mixed::one_of(&results, |mut each| {
+        // There is one more than conditions.
+        let otherwise = each.pop().unwrap_or(Expr { ty: Ty::Int4, kind: Kind::Null });
+        Kind::Case { whens: conditions.iter().cloned().zip(each).collect(), otherwise: Box::new(otherwise) }
+    });
+    if let Some(chosen) = chosen {
+        return Ok(chosen);
+    }
     let (ty, mut results) = common(r, results, "CASE")?;
     let otherwise = Box::new(results.pop().ok_or_else(|| refused("CASE"))?);
     let whens = conditions.into_iter().zip(results).collect();
@@ -45,6 +54,9 @@ pub fn case(r: &Reader, c: &ast::CaseExpr) -> Found<Expr> {
 /// `COALESCE(…)`
 pub fn coalesce(r: &Reader, c: &ast::CoalesceExpr) -> Found<Expr> {
     let values = c.args.iter().map(|arg| r.expression(arg)).collect::<Found<Vec<_>>>()?;
+    if let Some(chosen) = mixed::one_of(&values, |each| Kind::Call("coalesce", each)) {
+        return Ok(chosen);
+    }
     let (ty, values) = common(r, values, "COALESCE")?;
     Ok(Expr { ty, kind: Kind::Call("coalesce", values) })
 }

@@ -48,7 +48,7 @@ pub fn read(text: &str, ty: Ty) -> Option<(Ty, String)> {
         Ty::Timestamp => is_timestamp(text).then(as_it_is)?,
         Ty::Timestamptz => in_utc(text).map(|text| (ty, text)),
         Ty::Uuid => is_uuid(text).then(as_it_is)?,
-        Ty::Bytea | Ty::Opaque | Ty::Own | Ty::Unknown => None,
+        Ty::Bytea | Ty::Mixed | Ty::Opaque | Ty::Own | Ty::Unknown => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use catalog::Oid;
 
 use super::constant;
+use super::mixed::Mixed;
 use super::types::Ty;
 use crate::text::{Piece, Text};
 
@@ -36,6 +37,7 @@ pub enum Kind {
     /// IN or NOT IN.
     List(Box<Expr>, &'static str, Vec<Expr>),
     Aggregate(Box<Aggregate>),
+    Mixed(Box<Mixed>),
     /// See [`catalog::first_bytes`].
     FirstBytes(u64),
     Bound(Box<Bound>),
@@ -93,6 +95,7 @@ impl Expr {
             }
             Kind::List(e, _, list) => std::iter::once(e.as_ref()).chain(list).collect(),
             Kind::Aggregate(a) => a.argument.iter().chain(&a.filter).collect(),
+            Kind::Mixed(mixed) => vec![&mixed.value, &mixed.scale],
         }
     }
 
@@ -234,6 +237,7 @@ impl Writer {
                 self.sql("))");
             }
             Kind::Aggregate(a) => self.aggregate(a),
+            Kind::Mixed(mixed) => mixed.write(self),
             Kind::FirstBytes(number) => self.sql(&format!("{number}::UBIGINT")),
             Kind::Bound(bound) => self.bound(bound),
         }

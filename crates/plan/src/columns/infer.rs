@@ -202,8 +202,19 @@ impl<'a> Reader<'a> {
                 let high = compare::comparison(self, below, value, self.expression(high)?)?;
                 Ok(Expr::condition(Kind::Infix(word, vec![low, high])))
             }
-            (AexprIlike, ..) => Err(refused("ILIKE")),
+            (AexprIlike, Some(left), Some(right)) => {
+                let word = if own::operator(&e.name, self.cx)? == "~~*" { "ILIKE" } else { "NOT ILIKE" };
+                compare::like_folded(self, word, self.expression(left)?, self.expression(right)?)
+            }
             (AexprSimilar, ..) => Err(refused("SIMILAR TO")),
+            (AexprOpAny | AexprOpAll, Some(left), Some(Node { node: Some(NodeEnum::AArrayExpr(array)) })) => {
+                let word = match (kind, own::operator(&e.name, self.cx)?) {
+                    (AexprOpAny, "=") => "IN",
+                    (AexprOpAll, "<>") => "NOT IN",
+                    _ => return Err(refused("a comparison with an array")),
+                };
+                compare::array(self, word, left, &array.elements)
+            }
             (AexprOpAny | AexprOpAll, ..) => Err(refused("a comparison with an array")),
             _ => Err(refused("an operator of this kind")),
         }
@@ -273,6 +284,8 @@ impl<'a> Reader<'a> {
             {
                 Ok(operand.cast(to))
             }
+            // The day in which it is; an infinity is one.
+            (Ty::Timestamp, kind) if to == Ty::Date && !matches!(kind, Kind::Param(..)) => Ok(operand.cast(to)),
             (from, _) if from.is_integer() && matches!(to, Ty::Numeric { .. }) => {
                 let (digits, scale) = from.as_numeric().ok_or_else(refuse)?;
                 Ok(operand.cast(Ty::Numeric { digits, scale }))

@@ -18,6 +18,8 @@ pub fn call(r: &Reader, name: &str, f: &ast::FuncCall) -> Found<Expr> {
         _ if !plain => Err(refused(&format!("{name}()"))),
         ("abs", [arg]) => abs(r.expression(arg)?),
         ("length" | "char_length" | "character_length", [arg]) => length(name, r.expression(arg)?),
+        ("lower", [arg]) => folded(r, "lower", r.expression(arg)?),
+        ("upper", [arg]) => folded(r, "upper", r.expression(arg)?),
         ("left", [arg, count]) => part(r, "left", arg, &[number(r, count, 0)?]),
         ("substr" | "substring", [arg, from, count]) => {
             part(r, "substring", arg, &[number(r, from, 1)?, number(r, count, 0)?])
@@ -43,6 +45,17 @@ fn length(name: &str, of: Expr) -> Found<Expr> {
         ty if ty.is_string() => Ok(Expr { ty: Ty::Opaque, kind: Kind::Call("length", vec![of]) }.cast(Ty::Int4)),
         ty => Err(refused(&format!("{name}() of {}", ty.name()))),
     }
+}
+
+/// A text in one case, where it is of ASCII alone: see [`compare::like_folded`]. A character(n) becomes a text first.
+fn folded(r: &Reader, name: &'static str, of: Expr) -> Found<Expr> {
+    if !of.ty.is_string() {
+        return Err(refused(&format!("{name}() of {}", of.ty.name())));
+    }
+    compare::is_deterministic(&of)?;
+    compare::is_bytewise(r, &[&of])?;
+    let found = Expr { ty: Ty::Text, kind: Kind::Call(name, vec![of.clone()]) };
+    Ok(compare::of_ascii(&of, found))
 }
 
 /// Some characters of a text. A character(n) becomes a text first, without the blanks at its end.

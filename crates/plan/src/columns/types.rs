@@ -24,6 +24,8 @@ pub enum Ty {
         digits: u8,
         scale: u8,
     },
+    /// A numeric of which each value has its own digits behind the point (see `mixed.rs`).
+    Mixed,
     Float4,
     Float8,
     Text,
@@ -99,7 +101,7 @@ impl Ty {
             Ty::Timestamptz => type_oid::TIMESTAMPTZ,
             Ty::Uuid => type_oid::UUID,
             Ty::Bytea => type_oid::BYTEA,
-            Ty::Opaque | Ty::Own | Ty::Unknown => return None,
+            Ty::Mixed | Ty::Opaque | Ty::Own | Ty::Unknown => return None,
         })
     }
 
@@ -111,6 +113,7 @@ impl Ty {
             Ty::Int4 => ColumnType::Int4,
             Ty::Int8 => ColumnType::Int8,
             Ty::Numeric { scale, .. } => ColumnType::Numeric(scale),
+            Ty::Mixed => ColumnType::NumericText,
             Ty::Float4 => ColumnType::Float4,
             Ty::Float8 => ColumnType::Float8,
             Ty::Text => ColumnType::Text,
@@ -169,7 +172,7 @@ impl Ty {
             Ty::Int2 => "smallint",
             Ty::Int4 => "integer",
             Ty::Int8 => "bigint",
-            Ty::Numeric { .. } => "numeric",
+            Ty::Numeric { .. } | Ty::Mixed => "numeric",
             Ty::Float4 => "real",
             Ty::Float8 => "double precision",
             Ty::Text => "text",
@@ -201,7 +204,7 @@ impl fmt::Display for Ty {
             Ty::Timestamp | Ty::Timestamptz => "TIMESTAMP",
             Ty::Uuid => "UUID",
             Ty::Bytea => "BLOB",
-            Ty::Text | Ty::Varchar | Ty::Bpchar(_) | Ty::Opaque | Ty::Own | Ty::Unknown => "VARCHAR",
+            Ty::Text | Ty::Varchar | Ty::Bpchar(_) | Ty::Mixed | Ty::Opaque | Ty::Own | Ty::Unknown => "VARCHAR",
         })
     }
 }
