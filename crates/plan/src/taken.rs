@@ -18,7 +18,7 @@ pub fn by_key(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
     let NodeEnum::UpdateStmt(u) = statement else { return None };
     let rv = u.relation.as_ref()?;
     let relation = cx.relation(rv).filter(|r| r.distribution().is_some() && r.kind == RelationKind::Table)?;
-    if !may_take(u, relation) {
+    if !may_take(u, relation, cx) {
         return None;
     }
     let condition = u.where_clause.as_deref();
@@ -71,11 +71,13 @@ pub fn by_key(statement: &NodeEnum, cx: &Context) -> Option<NodeEnum> {
     Some(NodeEnum::UpdateStmt(changed))
 }
 
-fn may_take(u: &ast::UpdateStmt, relation: &Relation) -> bool {
+fn may_take(u: &ast::UpdateStmt, relation: &Relation, cx: &Context) -> bool {
     let statement = NodeEnum::UpdateStmt(Box::new(u.clone()));
     let defaults = crate::modify::defaults_set(&statement);
     let default = |name: &&str| relation.columns.iter().any(|c| c.name == *name && default_of(c).is_some());
-    defaults.iter().any(default) || u.target_list.iter().any(|t| search::any(t, is_next))
+    // Where home has all rows it takes the values that are written out by itself.
+    let asks = cx.snapshot.nodes.len() > 1;
+    defaults.iter().any(default) || asks && u.target_list.iter().any(|t| search::any(t, is_next))
 }
 
 /// The column's default, if that comes from a sequence.

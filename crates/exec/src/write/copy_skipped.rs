@@ -36,22 +36,13 @@ impl<'c, C: Client> Skipped<'c, C> {
     }
 }
 
-/// The number that CopyFrom (copyfrom.c) says, in whatever language.
-fn rows_skipped(notice: &ErrorFields) -> Option<u64> {
-    if notice.code() != sqlstate::SUCCESSFUL_COMPLETION || notice.get(b'R') != Some("CopyFrom") {
-        return None;
-    }
-    let digits = |c: char| !c.is_ascii_digit();
-    notice.message().split(digits).find(|number| !number.is_empty())?.parse().ok()
-}
-
 impl<C: Client> Client for Skipped<'_, C> {
     fn tell(&mut self, answer: Answer<'_>) {
         let Answer::Sent(messages) = answer else { return self.client.tell(answer) };
         let mut messages = BytesMut::from(messages);
         while let Ok(Some(frame)) = wire::frame::take(&mut messages, usize::MAX) {
             let notice = (frame.tag() == b'N').then(|| ErrorFields::parse(frame.body()).ok()).flatten();
-            match notice.as_ref().and_then(rows_skipped) {
+            match notice.as_ref().and_then(ErrorFields::rows_skipped) {
                 Some(rows) => {
                     self.rows += rows;
                     self.said += 1;

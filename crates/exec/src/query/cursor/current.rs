@@ -18,6 +18,7 @@ use crate::work::Work;
 pub(super) struct Key(Mutex<Option<Option<String>>>);
 
 impl Key {
+    /// No row has been read since.
     pub fn forget(&self) {
         *self.0.lock() = None;
     }
