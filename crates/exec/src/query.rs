@@ -30,6 +30,7 @@ use crate::request::{Bound, Request};
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
 use crate::work::Work;
+use crate::work::describe::refuse_rows;
 use crate::work::rows::{self, Reply};
 
 impl<C: Client> Work<'_, C> {
@@ -157,6 +158,7 @@ impl<C: Client> Work<'_, C> {
         let nodes = self.part_nodes(compiled, request, &m.rows).await?;
         let columns = self.part_columns(compiled, &parts, &bound).await?;
         if !comparable(&columns[0].fields[visible..], m.bytewise) {
+            refuse_rows(described.fields.as_deref().unwrap_or_default())?;
             let text = m.otherwise.as_ref().ok_or_else(|| {
                 ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, "this ORDER BY is not supported over several nodes")
                     .hint("Name the columns instead of using *.")

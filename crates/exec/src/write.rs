@@ -8,6 +8,7 @@ pub mod change_from;
 mod change_split;
 mod compared;
 pub mod copy_lines;
+pub mod copy_skipped;
 pub mod in_turn;
 pub mod insert;
 pub mod insert_select;

@@ -252,6 +252,10 @@ impl Splitter<'_, '_> {
         if self.padded.as_ref().is_some_and(|padded| !padded.is_passed_over(f, idempotent)) {
             return None;
         }
+        if smallest && matches!(f.args.first().and_then(|arg| arg.node.as_ref()), Some(NodeEnum::RowExpr(_))) {
+            // What a node would say has no type to travel as: the row's values come.
+            return None;
+        }
         match name {
             "count" => {
                 let c = self.partial(own(f, name));

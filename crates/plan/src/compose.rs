@@ -91,6 +91,10 @@ impl<'p, 'a> Composer<'p, 'a> {
             }
             Ok(_) => match aggregate::split(self, s, level, None)? {
                 Some(finish) => Ok(finish),
+                // Such a row has names and types where its columns come as those of a subquery alone.
+                None if pull::has_derived_row(s) => {
+                    self.mixed(s, level, Refusal::not_moved()).or_else(|_| pull::pull(self, s, level))
+                }
                 None => pull::pull(self, s, level),
             },
             Err(Apart::Repeated) if let Some(padded) = Padded::of(self.a, s, level) => {

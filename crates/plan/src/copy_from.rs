@@ -9,17 +9,42 @@ use sql::{NodeEnum, build};
 use crate::text::Text;
 use crate::{Context, Refusal, Result, by_argument, clock_text, needs, reads, rewrite, same};
 
-/// Refuses what each node would count for itself, where each gets other rows.
-pub fn refuse_counts(copy: &ast::CopyStmt) -> Result<()> {
+/// REJECT_LIMIT, if it is a number: what else is wrong with it nodes say.
+pub fn reject_limit(copy: &ast::CopyStmt) -> Option<u64> {
     let mut options = copy.options.iter().filter_map(|o| o.node.as_ref());
-    let counts = |o: &NodeEnum| matches!(o, NodeEnum::DefElem(d) if d.defname.eq_ignore_ascii_case("reject_limit"));
-    match options.any(counts) {
-        true => Err(Refusal::new(
-            "REJECT_LIMIT of COPY into a distributed table is not supported: each node would count by itself",
-            "COPY into a temporary table, then INSERT … SELECT from it; or leave REJECT_LIMIT out.",
-        )),
+    let value = options.find_map(|o| match o {
+        NodeEnum::DefElem(d) if d.defname.eq_ignore_ascii_case("reject_limit") => d.arg.as_deref()?.node.as_ref(),
+        _ => None,
+    })?;
+    match value {
+        NodeEnum::Integer(i) => u64::try_from(i.ival).ok(),
+        NodeEnum::Float(f) => f.fval.parse().ok(),
+        NodeEnum::String(s) => s.sval.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// Whether it says anything of this.
+pub fn has_option(copy: &ast::CopyStmt, name: &str) -> bool {
+    let mut options = copy.options.iter().filter_map(|o| o.node.as_ref());
+    options.any(|o| matches!(o, NodeEnum::DefElem(d) if d.defname.eq_ignore_ascii_case(name)))
+}
+
+/// Refuses what each node would count for itself, where each gets other rows, and nobody could tell what it has passed over.
+pub fn refuse_counts(copy: &ast::CopyStmt, relation: &Relation) -> Result<()> {
+    match reject_limit(copy).is_some() && (copy.where_clause.is_some() || relation.triggers) {
+        true => Err(not_counted()),
         false => Ok(()),
     }
+}
+
+/// Rows that are missing may have been passed over by something else than ON_ERROR, or are written by now.
+pub fn not_counted() -> Refusal {
+    Refusal::new(
+        "REJECT_LIMIT of COPY into a distributed table is not supported with WHERE, triggers, or batches that commit by themselves: \
+         each node would count by itself",
+        "COPY into a temporary table, then INSERT … SELECT from it; or leave REJECT_LIMIT out.",
+    )
 }
 
 /// Refuses code in the condition that does not find where it runs what it uses: on home for a local table's rows, else where each row

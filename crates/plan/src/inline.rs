@@ -98,6 +98,12 @@ impl<'i> Inline<'i> {
                     }
                     return true;
                 }
+                NodeEnum::SubLink(link) => {
+                    let query = link.subselect.as_deref_mut().and_then(|s| s.node.as_mut());
+                    let Some(NodeEnum::SelectStmt(s)) = query else { return true };
+                    let Some(rows) = self.of_rows(s) else { return true };
+                    **s = rows;
+                }
                 NodeEnum::RangeFunction(f) => {
                     let Some(query) = self.in_from(f) else { return false };
                     *n = query;
@@ -112,6 +118,25 @@ impl<'i> Inline<'i> {
             // What has come in is looked at in the next round.
             false
         });
+    }
+
+    /// `SELECT f(…)` of a function that gives rows of one column, and nothing else: what `SELECT * FROM f(…)` gives.
+    fn of_rows(&mut self, s: &ast::SelectStmt) -> Option<ast::SelectStmt> {
+        let [Node { node: Some(NodeEnum::ResTarget(target)) }] = &s.target_list[..] else { return None };
+        let Some(NodeEnum::FuncCall(call)) = target.val.as_deref().and_then(|v| v.node.as_ref()) else { return None };
+        let alone = ast::SelectStmt { target_list: s.target_list.clone(), ..build::select() };
+        let mut is_one_column = || self.body(call, Columns::Rows).is_some_and(|body| body.is_of_rows());
+        if *s != alone || !is_one_column() {
+            return None;
+        }
+        let Some(NodeEnum::RangeFunction(f)) = build::from_function(call).node else { return None };
+        let rows = self.in_from(&f)?;
+        let name = names::last(&call.funcname);
+        let called = if target.name.is_empty() { name } else { &target.name };
+        let mut query = build::select();
+        query.target_list = vec![build::target(build::column(&[name, name]), Some(called))];
+        query.from_clause = vec![build::node(rows)];
+        Some(query)
     }
 
     /// `FROM f(…) AS a (…)`, as a query.

@@ -62,6 +62,7 @@ pub mod refuse;
 pub mod rewrite;
 pub mod router_views;
 mod row_ids;
+mod row_order;
 pub mod same;
 pub mod scope;
 pub mod select;
@@ -75,6 +76,7 @@ pub mod stand_ins;
 mod standby;
 pub mod steps;
 pub mod tableoid;
+mod taken;
 pub mod text;
 mod through_views;
 pub mod tree;
@@ -259,6 +261,9 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     {
         return plan_rewritten(tree, cx, steps);
     }
+    if let Some(tree) = taken::by_key(statement, cx) {
+        return plan_rewritten(tree, cx, steps);
+    }
     let original = cx;
     let targets = match through_views::of(statement, has_with(text), cx)? {
         through_views::Targets::Tables(targets) => targets,
@@ -275,6 +280,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
             || rewrite::drop_only(&mut changed, cx)
             || tableoid::replace(&mut changed, original)?
             || fields::replace(&mut changed, cx)
+            || row_order::replace(&mut changed)
             || moment::fill_source(&mut changed, cx)
             || insert::sets::replace(&mut changed, cx)?
             || {
@@ -359,6 +365,7 @@ impl Needs {
         let mut rewriting =
             has_with(text) || search::any(statement, tableoid::is_tableoid) || fields::has_call(statement, cx);
         search::each_relation(statement, |rv| rewriting |= !rv.inh);
+        rewriting |= row_order::any(statement);
         rewriting |= moment::fills(statement, cx) || hidden::any(statement, cx) || insert::sets::is_set(statement, cx);
         let views = relations::of(statement).into_iter().any(|rv| cx.relation(rv).is_some_and(|r| r.view.is_some()));
         Needs { rewriting, views }

@@ -28,6 +28,9 @@ pub type Why = String;
 impl Pin<'_> {
     /// Takes up what a statement uses.
     pub fn take(&self, plan: &Planned, tree: &NodeEnum, uses: &mut Uses) -> Result<(), Why> {
+        if let Some(query) = as_query(tree) {
+            return self.planned(&query, uses);
+        }
         let whole = plan.whole();
         if whole.tables.is_empty() && relations::of(tree).is_empty() {
             return match needs_more(&build::node(tree.clone()), self.cx) {
@@ -190,6 +193,25 @@ impl Pin<'_> {
             _ => Err(format!("uses \"{name}\" without a condition that its key is {}", self.name)),
         }
     }
+}
+
+/// INSERT of one row with a subquery in it, as INSERT … SELECT of that row: what it reads and writes is the same.
+fn as_query(tree: &NodeEnum) -> Option<NodeEnum> {
+    let NodeEnum::InsertStmt(insert) = tree else { return None };
+    let Some(NodeEnum::SelectStmt(rows)) = insert.select_stmt.as_deref().and_then(|s| s.node.as_ref()) else {
+        return None;
+    };
+    let [ast::Node { node: Some(NodeEnum::List(row)) }] = &rows.values_lists[..] else { return None };
+    let is_default = |n: &ast::Node| matches!(n.node, Some(NodeEnum::SetToDefault(_)));
+    let reads = |n: &ast::Node| search::any(n, |n| matches!(n, NodeEnum::SubLink(_)));
+    if !row.items.iter().any(reads) || row.items.iter().any(is_default) || !rows.sort_clause.is_empty() {
+        return None;
+    }
+    let target_list = row.items.iter().map(|value| build::target(value.clone(), None)).collect();
+    let query = ast::SelectStmt { values_lists: vec![], target_list, ..(**rows).clone() };
+    let mut insert = insert.clone();
+    insert.select_stmt = Some(Box::new(build::node(NodeEnum::SelectStmt(Box::new(query)))));
+    Some(NodeEnum::InsertStmt(insert))
 }
 
 /// Whether expressions need what not every node has.

@@ -50,6 +50,25 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     Ok(finish)
 }
 
+/// It names a row of a subquery of FROM as a whole, or what looks like one.
+pub fn has_derived_row(s: &ast::SelectStmt) -> bool {
+    let derived: Vec<&str> = s
+        .from_clause
+        .iter()
+        .filter_map(|item| match &item.node {
+            Some(NodeEnum::RangeSubselect(sub)) => sub.alias.as_ref().map(|a| a.aliasname.as_str()),
+            _ => None,
+        })
+        .collect();
+    let names_one = |n: &NodeEnum| matches!(n, NodeEnum::ColumnRef(c) if matches!(&names::strings(&c.fields)[..], [name] if derived.contains(name)) && !names::has_star(c));
+    !derived.is_empty()
+        && s.target_list
+            .iter()
+            .chain(&s.sort_clause)
+            .chain(s.having_clause.as_deref())
+            .any(|n| search::any(n, names_one))
+}
+
 /// The names that a level's expressions can mean; `Err` only if it was never analysed.
 pub fn scope_of<'a>(c: &Composer<'_, 'a>, level: usize) -> Result<Rc<Scope<'a>>> {
     c.a.scopes.get(&level).cloned().ok_or_else(|| Refusal::bare("internal: a level without scope"))

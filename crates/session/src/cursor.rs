@@ -1,6 +1,7 @@
 //! SQL cursors. One on a single node is that node's own; one over several nodes, or one that outlives a transaction,
 //! is the router's (exec's `query/cursor.rs`).
 
+mod current;
 mod in_use;
 mod spread;
 
@@ -34,6 +35,8 @@ pub struct Cursor {
     /// Savepoints that were open when it was declared.
     pub depth: usize,
     reads: in_use::Reads,
+    /// The row that is being changed.
+    changed: Option<Box<current::Row>>,
     /// What it takes of the router's memory besides rows.
     _taken: Taken,
 }
@@ -47,7 +50,7 @@ enum At {
         /// On a node other than home, whose object ids are its own.
         read: Option<Arc<Read>>,
     },
-    Spread(Box<exec::Cursor>),
+    Spread(Box<exec::Cursor>, current::Rows),
 }
 
 impl Cursor {
@@ -56,7 +59,7 @@ impl Cursor {
         match &mut self.at {
             At::Node { read: None, .. } => Ok(None),
             At::Node { .. } => Ok(Some(self.scroll)),
-            At::Spread(cursor) => cursor.scrolls(work).await.map(Some),
+            At::Spread(cursor, _) => cursor.scrolls(work).await.map(Some),
         }
     }
 }
@@ -87,9 +90,13 @@ impl DerefMut for Cursors {
 
 impl exec::Stands for Cursors {
     fn stands(&self, cursor: &str, group: i32) -> Option<(i32, i32)> {
+        let changed = self.values().filter_map(|c| c.changed.as_deref()).find(|row| row.of == cursor);
+        if let Some(row) = changed {
+            return (row.group == group).then_some((row.node, row.shard));
+        }
         match &self.get(cursor)?.at {
             At::Node { node, shard: Some(shard), .. } if shard.groups.contains(&group) => Some((*node, shard.number)),
-            At::Node { .. } | At::Spread(_) => None,
+            At::Node { .. } | At::Spread(..) => None,
         }
     }
 }
@@ -169,7 +176,14 @@ impl Session {
         let binary = d.options & OPT_BINARY != 0;
         // Its query would run at COMMIT, while others wait for that.
         let kept = hold && self.transaction.is_active();
-        let spread = node.is_none() || kept || foreign && binary && self.may_tell_ids(&compiled, &request).await?;
+        let hidden = match hold || shard.is_some() {
+            true => None,
+            false => self.hides_key(&tree, &compiled, node.is_some()).await?,
+        };
+        let spread = node.is_none()
+            || hidden.is_some()
+            || kept
+            || foreign && binary && self.may_tell_ids(&compiled, &request).await?;
         if spread || self.cursors.contains_key(&d.portalname) {
             self.free_name(&d.portalname)?;
         }
@@ -196,13 +210,13 @@ impl Session {
                 At::Node { node, shard, read: foreign.then(|| Arc::new(Read { compiled, types })) }
             }
             _ => {
-                let cursor = self.spread_cursor(d.options, node, &tree, &compiled, &request).await;
-                let cursor = cursor.map_err(|e| shown(e, Written { sql, bound }))?;
+                let opened = self.spread_cursor(d.options, (node, hidden), &tree, &compiled, &request).await;
+                let (cursor, rows) = opened.map_err(|e| shown(e, Written { sql, bound }))?;
                 if compiled.plan.whole().local {
                     self.work().same_kinds().await?;
                 }
                 taken.grow_to(bytes + cursor.bytes())?;
-                At::Spread(Box::new(cursor))
+                At::Spread(Box::new(cursor), rows)
             }
         };
         // Home has committed it by itself.
@@ -210,7 +224,19 @@ impl Session {
         let depth = self.transaction.depth();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let scroll = d.options & OPT_SCROLL != 0;
-        let cursor = Cursor { at, hold, outlives, binary, statement: said, since, scroll, depth, reads, _taken: taken };
+        let cursor = Cursor {
+            at,
+            hold,
+            outlives,
+            binary,
+            statement: said,
+            since,
+            scroll,
+            depth,
+            reads,
+            changed: None,
+            _taken: taken,
+        };
         self.cursors.insert(d.portalname.clone(), cursor);
         Ok(Forwarded { tag: "DECLARE CURSOR".into(), ..Default::default() })
     }
@@ -264,7 +290,7 @@ impl Session {
     /// FETCH and MOVE, of cursors and of the extended protocol's portals.
     pub async fn fetch(&mut self, f: &ast::FetchStmt, sql: &str, bound: Option<&Bound>) -> Result<Forwarded> {
         match self.cursors.get(&f.portalname).map(|c| &c.at) {
-            Some(At::Spread(_)) => return self.fetch_spread(f, bound).await,
+            Some(At::Spread(..)) => return self.fetch_spread(f, bound).await,
             Some(At::Node { .. }) => {}
             None => {
                 if let Some(done) = self.fetch_portal(f, bound).await? {
@@ -304,8 +330,8 @@ impl Session {
 
     /// The columns of a FETCH from a cursor.
     pub async fn describe_fetch(&mut self, name: &str, sql: &str, declared: &[u32]) -> Result<Option<Vec<Field>>> {
-        if let Some(At::Spread(cursor)) = self.cursors.get(name).map(|c| &c.at) {
-            return Ok(Some(cursor.fields.clone()));
+        if let Some(At::Spread(cursor, _)) = self.cursors.get(name).map(|c| &c.at) {
+            return Ok(Some(cursor.fields().to_vec()));
         }
         if let Some(Portal { prepared, state: Some(PortalState::Spread { .. }), .. }) = self.portals.get(name) {
             return Ok(prepared.fields.clone());
@@ -351,7 +377,7 @@ impl Session {
             for (_, cursor) in std::mem::take(&mut *self.cursors) {
                 match cursor.at {
                     At::Node { node, .. } => drop(nodes.insert(node)),
-                    At::Spread(cursor) => cursor.close(&mut self.work()).await?,
+                    At::Spread(cursor, _) => cursor.close(&mut self.work()).await?,
                 }
             }
             for node in nodes {
@@ -360,7 +386,7 @@ impl Session {
             return Ok(Forwarded { tag: "CLOSE CURSOR ALL".into(), ..Default::default() });
         }
         match self.cursors.remove(&c.portalname) {
-            Some(Cursor { at: At::Spread(cursor), .. }) => {
+            Some(Cursor { at: At::Spread(cursor, _), .. }) => {
                 cursor.close(&mut self.work()).await?;
                 Ok(Forwarded { tag: "CLOSE CURSOR".into(), ..Default::default() })
             }

@@ -46,6 +46,15 @@ impl ErrorFields {
             && self.message().split(QUOTES).any(|part| part.trim_matches(SPACES).starts_with(begins.trim()))
     }
 
+    /// How many rows a COPY has passed over (ON_ERROR), as CopyFrom (copyfrom.c) says at its end: a number is one in any language.
+    pub fn rows_skipped(&self) -> Option<u64> {
+        if self.code() != sqlstate::SUCCESSFUL_COMPLETION || !self.is_raised_by(&["CopyFrom"]) {
+            return None;
+        }
+        let digits = |c: char| !c.is_ascii_digit();
+        self.message().split(digits).find(|number| !number.is_empty())?.parse().ok()
+    }
+
     /// The column for which a row of COPY had no field any more.
     pub fn copy_column_missing(&self) -> Option<&str> {
         if self.code() != sqlstate::BAD_COPY_FILE_FORMAT || !self.is_raised_by(&READ_COPY_ROWS) {
@@ -109,5 +118,12 @@ mod tests {
         assert_eq!(missing("extra data after last expected column"), None);
         let other = raised("22P04", "CopyReadLineText", "missing data for column \"b\"");
         assert_eq!(other.copy_column_missing(), None);
+    }
+    #[test]
+    fn rows_that_were_skipped_are_counted_in_any_language() {
+        let skipped = |function, message| raised("00000", function, message).rows_skipped();
+        assert_eq!(skipped("CopyFrom", "1 row was skipped due to data type incompatibility"), Some(1));
+        assert_eq!(skipped("CopyFrom", "12 Zeilen wurden übersprungen"), Some(12));
+        assert_eq!(skipped("exec_stmt_raise", "12 rows were skipped"), None);
     }
 }

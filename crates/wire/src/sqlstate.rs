@@ -30,6 +30,7 @@ pub const UNTRANSLATABLE_CHARACTER: &str = "22P05";
 pub const FOREIGN_KEY_VIOLATION: &str = "23503";
 pub const UNIQUE_VIOLATION: &str = "23505";
 pub const CHECK_VIOLATION: &str = "23514";
+pub const INVALID_CURSOR_STATE: &str = "24000";
 pub const ACTIVE_SQL_TRANSACTION: &str = "25001";
 pub const NO_ACTIVE_SQL_TRANSACTION: &str = "25P01";
 pub const IN_FAILED_SQL_TRANSACTION: &str = "25P02";

@@ -80,6 +80,10 @@ update seq_by_default set n = nextval('seq_own') where k = 5;
 delete from seq_by_default where nextval('seq_own') < 0;
 insert into seq_by_default values (1, 1), (2, 2) on conflict (k) do update set n = default;
 insert into seq_by_default values (6, 1) on conflict (k) do update set n = nextval('seq_own');
-select k, n from seq_by_default;
+-- params: 2
+update seq_by_default as t set n = nextval('seq_own')::int * $1 where t.k = $1 returning t.k, n > 0, n % 2;
+update seq_by_default set n = nextval('seq_own') where k in (1, 4, 9) returning k, n is null;
+select count(*), count(distinct n), min(k), max(k) from seq_by_default;
+select currval('seq_own') = max(n) from seq_by_default where k in (1, 4, 9);
 -- What MERGE gives an identity column, and passes over.
 merge into seq_by_default t using (values (21, 7::bigint), (22, 8)) v(k, n) on t.k = v.k when not matched then insert (k, n) overriding user value values (v.k, v.n);

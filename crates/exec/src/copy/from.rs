@@ -39,7 +39,7 @@ impl<C: Client> Work<'_, C> {
             need_utf8(&options, "COPY into a table that is distributed by text")?;
         }
         if relation.distribution().is_some() && self.epoch.snapshot.nodes.len() > 1 {
-            plan::copy_from::refuse_counts(copy)?;
+            plan::copy_from::refuse_counts(copy, &relation)?;
         }
         if relation.is_reference() && self.epoch.snapshot.nodes.len() > 1 {
             plan::copy_from::refuse(copy, &relation, &columns, options.default.is_some(), &self.epoch.snapshot)?;
@@ -88,6 +88,14 @@ impl<C: Client> Work<'_, C> {
         }
         let header = options.format != Format::Binary && options.header != copy::Header::No;
         sink.number_lines(&relation.name, options.format == Format::Csv, header);
+        if relation.distribution().is_some() && plan::copy_from::has_option(copy, "on_error") {
+            sink.may_skip();
+        }
+        if let Some(limit) = plan::copy_from::reject_limit(copy).filter(|_| relation.distribution().is_some())
+            && !sink.limit_rejected(limit)
+        {
+            return Err(sink.abort(self, plan::copy_from::not_counted().into()).await);
+        }
         let format = i8::from(options.format == Format::Binary);
         self.client.tell(Answer::CopyIn { format, columns: columns.len() });
         self.client.flush().await?;

@@ -6,6 +6,7 @@
 
 mod again;
 mod convert;
+mod current;
 mod declare;
 mod further;
 mod order;
@@ -21,6 +22,7 @@ use plan::SortKey;
 use wire::backend::Field;
 use wire::sqlstate;
 
+pub use current::Standing;
 pub use declare::Opening;
 pub use position::{ALL, Position};
 
@@ -29,6 +31,7 @@ use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
 use crate::object_ids;
+use crate::query::cursor::current::Key;
 use crate::query::cursor::order::Order;
 use crate::request::Bound;
 use crate::work::Work;
@@ -54,8 +57,10 @@ pub enum Scroll {
 
 /// A cursor over several nodes.
 pub struct Cursor {
-    /// As home describes its columns.
-    pub fields: Vec<Field>,
+    /// As home describes its columns; the last one is hidden where rows are stood on.
+    fields: Vec<Field>,
+    /// The key of the row that was read last, where who changes the row it stands on must know it.
+    key: Option<Key>,
     pub position: Position,
     scroll: Scroll,
     source: Source,
@@ -94,6 +99,8 @@ struct Nodes {
     /// Where passed rows came from; kept where it may go back.
     order: Order,
     passed: u64,
+    /// The stream whose row was passed last.
+    last: Option<usize>,
     /// OFFSET, as far as it is still to come.
     skip: u64,
     limit: Option<u64>,
@@ -144,6 +151,7 @@ impl Cursor {
             late: None,
             formats,
             fields,
+            key: None,
         }
     }
 
@@ -154,7 +162,13 @@ impl Cursor {
 
     /// What is fetched from now on has these formats (as in Bind).
     pub fn as_formats(&mut self, formats: &[i16]) {
-        self.formats = each(formats, self.fields.len());
+        self.formats = each(formats, self.fields().len());
+        self.formats.extend(self.key.as_ref().map(|_| 0));
+    }
+
+    /// The columns that a client sees, as home describes them.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields[..self.fields.len() - usize::from(self.key.is_some())]
     }
 
     /// A savepoint behind it was rolled back: rows that were read ahead and locked since are not locked any more.
@@ -238,8 +252,9 @@ impl Cursor {
         count: u64,
         to: &mut To<'_>,
     ) -> Result<u64> {
-        let ids = object_ids_of(work, &self.fields, &self.formats);
-        let reading = Reading { fields: &self.fields, formats: &self.formats, ids: &ids };
+        let ids = object_ids_of(work, self.fields(), &self.formats);
+        let reading = Reading { fields: &self.fields, formats: &self.formats, ids: &ids, key: self.key.as_ref() };
+        self.key.iter().for_each(Key::forget);
         match &mut self.source {
             Source::Kept(kept) => {
                 let until = from.saturating_add(count).min(kept.before + kept.rows.len() as u64);
@@ -264,8 +279,9 @@ impl Cursor {
         top: u64,
         to: &mut To<'_>,
     ) -> Result<()> {
-        let ids = object_ids_of(work, &self.fields, &self.formats);
-        let reading = Reading { fields: &self.fields, formats: &self.formats, ids: &ids };
+        let ids = object_ids_of(work, self.fields(), &self.formats);
+        let reading = Reading { fields: &self.fields, formats: &self.formats, ids: &ids, key: self.key.as_ref() };
+        self.key.iter().for_each(Key::forget);
         match &mut self.source {
             Source::Kept(kept) => kept.give(work, from..top, true, &reading, to).await,
             Source::Nodes(nodes) => nodes.again(work, from..top, true, &reading, to).await,
@@ -278,6 +294,7 @@ struct Reading<'r> {
     fields: &'r [Field],
     formats: &'r [i16],
     ids: &'r object_ids::OidColumns,
+    key: Option<&'r Key>,
 }
 
 fn object_ids_of<C: Client>(work: &Work<'_, C>, fields: &[Field], formats: &[i16]) -> object_ids::OidColumns {

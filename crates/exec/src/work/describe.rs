@@ -18,6 +18,18 @@ use crate::router::described::{Described, PartColumns};
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 
+/// Anonymous rows have no type by whose name they could be read again.
+pub fn refuse_rows(fields: &[Field]) -> Result<()> {
+    match fields.iter().any(|f| f.type_oid == type_oid::RECORD) {
+        true => Err(ExecError::sql(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "anonymous row values are not supported over several nodes",
+        )
+        .hint("Select the columns by themselves.")),
+        false => Ok(()),
+    }
+}
+
 impl<C: Client> Work<'_, C> {
     /// The columns of every part of a read, asked once.
     pub async fn part_columns(
@@ -34,6 +46,13 @@ impl<C: Client> Work<'_, C> {
             let statement = Fill::new(bound, &self.now).statement([&part.text]);
             let described = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
             let fields = described.fields.unwrap_or_default();
+            let mut fields = fields;
+            if let Planned::Query { tree: Ok(Finish::Merge(m)), .. } = &compiled.plan {
+                // What the client sees passes as it is.
+                let visible = fields.len().saturating_sub(m.sort.len());
+                let rows = fields.iter_mut().take(visible).filter(|f| f.type_oid == type_oid::RECORD);
+                rows.for_each(|f| f.type_oid = type_oid::TEXT);
+            }
             let domains =
                 matches!(&compiled.plan, Planned::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described);
             all.push(self.columns_of(&statement, fields, domains).await?);
@@ -63,13 +82,7 @@ impl<C: Client> Work<'_, C> {
 
     /// `format_type` of each column; anonymous rows have none and can't travel as text.
     pub async fn type_names(&mut self, fields: &[Field]) -> Result<Vec<String>> {
-        if fields.iter().any(|f| f.type_oid == type_oid::RECORD) {
-            return Err(ExecError::sql(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "anonymous row values are not supported over several nodes",
-            )
-            .hint("Select the columns by themselves."));
-        }
+        refuse_rows(fields)?;
         if fields.is_empty() {
             return Ok(vec![]);
         }

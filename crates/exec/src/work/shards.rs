@@ -152,6 +152,23 @@ impl<C: Client> Work<'_, C> {
         Ok(Some(shards))
     }
 
+    /// The shard of a row with this key, as a node wrote it (NULL: none), as a position in the group. Of tables with one key column.
+    pub async fn shard_of_text(&mut self, relation: &Relation, key: Option<&str>) -> Result<usize> {
+        let d = relation.distribution().ok_or_else(|| ExecError::internal("not a distributed table"))?;
+        let value = match key.map(|text| from_text(d.group.key_types[0], text)) {
+            Some(Value::Known(value)) => value,
+            Some(Value::Ask(text)) => self.ask_value(&text, relation, d.key[0]).await?,
+            Some(Value::Impossible | Value::Unknown) => return Err(ExecError::internal("a key that is none")),
+            None => None,
+        };
+        match key::locate(d.group.strategy, &d.group.key_types, &self.epoch.bounds(d.group.id), &[value])
+            .map_err(key_error)?
+        {
+            Located::Shard(s) => Ok(s),
+            Located::Nowhere => Err(ExecError::internal("a row whose key is in no partition")),
+        }
+    }
+
     /// The shard a row to be written belongs to, as a position in the group.
     pub async fn shard_of_row(
         &mut self,

@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
-use crate::error::ExecError;
+use wire::sqlstate;
+
+use crate::error::{ExecError, Result};
 
 /// Rows of one lane that are remembered: nodes read on as rows come, so that an error is about one of the last.
 const ROWS_MAX: usize = 1 << 20;
@@ -19,6 +21,10 @@ pub struct CopyLines {
     line: u64,
     first: bool,
     lanes: Vec<LaneLines>,
+    records: u64,
+    skips: bool,
+    /// REJECT_LIMIT, which each node keeps for its own rows, and all of them together do.
+    reject_limit: Option<u64>,
 }
 
 struct LaneLines {
@@ -33,12 +39,51 @@ impl CopyLines {
     pub fn new(table: &str, lanes: usize, csv: bool, header: bool) -> Self {
         let line = u64::from(header);
         let lane = || LaneLines { line, first: !header, rows: VecDeque::new() };
-        CopyLines { table: table.to_string(), csv, line, first: !header, lanes: (0..lanes).map(|_| lane()).collect() }
+        CopyLines {
+            table: table.to_string(),
+            csv,
+            line,
+            first: !header,
+            lanes: (0..lanes).map(|_| lane()).collect(),
+            records: 0,
+            skips: false,
+            reject_limit: None,
+        }
+    }
+
+    /// Rows may be passed over by ON_ERROR: what nodes say of their number is said once.
+    pub fn may_skip(&mut self) {
+        self.skips = true;
+    }
+
+    /// Whether they may be.
+    pub fn skips(&self) -> bool {
+        self.skips
+    }
+
+    /// So many rows may be passed over, where nothing but ON_ERROR passes over any.
+    pub fn limit_rejected(&mut self, rows: u64) {
+        self.reject_limit = Some(rows);
+    }
+
+    /// Refuses what nodes have passed over together. `written`: the rows that they have counted.
+    ///
+    /// # Errors
+    /// 22P02, as CopyFrom (copyfrom.c) says it.
+    pub fn refuse_rejected(&self, written: u64) -> Result<()> {
+        match self.reject_limit {
+            Some(limit) if self.records.saturating_sub(written) > limit => Err(ExecError::sql(
+                sqlstate::INVALID_TEXT_REPRESENTATION,
+                format!("skipped more than REJECT_LIMIT ({limit}) rows due to data type incompatibility"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// A record, with its line's end, goes to these lanes.
     pub fn add(&mut self, lanes: Range<usize>, record: &[u8]) {
         self.line += self.lines_of(record, self.first);
+        self.records += 1;
         self.first = false;
         for at in lanes {
             let lines = self.lines_of(record, self.lanes[at].first);

@@ -392,6 +392,17 @@ impl Sink {
         }
     }
 
+    /// See [`CopyLines::may_skip`].
+    pub fn may_skip(&mut self) {
+        self.lines.iter_mut().for_each(CopyLines::may_skip);
+    }
+
+    /// All nodes together pass over so many rows at most; false: they are not counted here.
+    pub fn limit_rejected(&mut self, rows: u64) -> bool {
+        let lines = self.lines.as_mut().filter(|_| matches!(self.bulk, Batches::None));
+        lines.map(|lines| lines.limit_rejected(rows)).is_some()
+    }
+
     /// Sends what waits, until a node says something of its own accord: which lane. Cancel-safe.
     pub async fn said(&mut self) -> Result<usize> {
         match self.bulk {

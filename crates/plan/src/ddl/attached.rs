@@ -32,13 +32,22 @@ pub fn rule(cx: &Cx, s: &ast::RuleStmt) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     let name = names::table(rv);
     cx.not_ours(name)?;
+    let on_select = s.event == ast::CmdType::CmdSelect as i32;
     match cx.find(name) {
+        // A partitioned table, as it is on home, has none: home says so.
+        Some(r) if on_select && r.distribution().is_some() => Ok(Ddl::Home),
         Some(r) if is_herd(r) => Err(Refusal::new(
-            format!("rules on \"{}\", which several nodes hold, are not supported", r.name),
+            format!(
+                "rules on \"{}\", which several nodes hold, are not supported: code on a node would write by them, and find that node's rows alone",
+                r.name
+            ),
             "A trigger can often take its place.",
         )),
         Some(r) if is_view(r) && !cx.view_is_local(r) => Err(Refusal::new(
-            format!("rules on view \"{}\", which reads tables of the herd, are not supported", r.name),
+            format!(
+                "rules on view \"{}\", which reads tables of the herd, are not supported: code on a node would write by them, and find that node's rows alone",
+                r.name
+            ),
             "Write to the tables themselves.",
         )),
         _ => Ok(Ddl::Home),

@@ -25,7 +25,8 @@ pub fn put(
         return None;
     }
     let given = given::in_order(call, routine)?;
-    let around = Around { statement, cx };
+    let own = body.gives_values().then_some(&*routine.name);
+    let around = Around { statement, own, cx };
     let mut outer = vec![];
     let mut values = vec![];
     let read = read(&body.query);
@@ -128,6 +129,8 @@ enum Type {
 
 struct Around<'a> {
     statement: &'a NodeEnum,
+    /// The function, if what it gives in FROM has one column, which is called as it is.
+    own: Option<&'a str>,
     cx: &'a Context<'a>,
 }
 
@@ -176,6 +179,23 @@ impl Around<'_> {
         self.table(&parts).map(called)
     }
 
+    /// A call in FROM of the function itself, whose one column has another name.
+    fn is_own(&self, f: &ast::RangeFunction, column: &[&str]) -> bool {
+        let call = match &f.functions[..] {
+            [Node { node: Some(NodeEnum::List(call)) }] => call.items.first().and_then(|n| n.node.as_ref()),
+            _ => None,
+        };
+        let Some(NodeEnum::FuncCall(call)) = call else { return false };
+        let name = names::last(&call.funcname);
+        let called = match &f.alias {
+            Some(alias) if alias.colnames.is_empty() => vec![alias.aliasname.as_str()],
+            Some(alias) => names::strings(&alias.colnames),
+            None => vec![name],
+        };
+        let other = !f.ordinality && column.iter().all(|c| !called.contains(c));
+        other && self.own == Some(name) && f.coldeflist.is_empty()
+    }
+
     fn table(&self, parts: &[&str]) -> Option<&ast::RangeVar> {
         let mut named: Vec<&ast::RangeVar> = vec![];
         search::each_relation(self.statement, |rv| named.push(rv));
@@ -184,7 +204,10 @@ impl Around<'_> {
                 // Other names around it may be of something else than tables.
                 let others = |n: &NodeEnum| {
                     use NodeEnum::{CommonTableExpr, RangeFunction, RangeSubselect, RangeTableFunc};
-                    matches!(n, RangeSubselect(_) | RangeTableFunc(_) | CommonTableExpr(_) | RangeFunction(_))
+                    match n {
+                        RangeFunction(f) => !self.is_own(f, parts),
+                        n => matches!(n, RangeSubselect(_) | RangeTableFunc(_) | CommonTableExpr(_)),
+                    }
                 };
                 match named[..] {
                     [rv] if !search::any(self.statement, others) => rv,

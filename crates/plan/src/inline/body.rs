@@ -128,7 +128,17 @@ impl Body {
 
     /// Under this alias its one column is called as its rows are.
     pub fn is_called(&self, alias: &ast::Alias) -> bool {
-        matches!(self.gives, Gives::Value(_) | Gives::Column(_)) && alias.colnames.is_empty()
+        self.gives_values() && alias.colnames.is_empty()
+    }
+
+    /// A value, or rows of one column.
+    pub fn gives_values(&self) -> bool {
+        matches!(self.gives, Gives::Value(_) | Gives::Column(_))
+    }
+
+    /// Rows of one column.
+    pub fn is_of_rows(&self) -> bool {
+        matches!(self.gives, Gives::Column(_))
     }
 
     /// Its one value.

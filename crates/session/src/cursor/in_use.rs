@@ -13,7 +13,7 @@ use crate::session::{Result, Session};
 #[derive(Default)]
 pub struct Reads {
     /// By home's object ids.
-    tables: Vec<u32>,
+    pub(super) tables: Vec<u32>,
     /// The session's own.
     temporary: Vec<String>,
 }

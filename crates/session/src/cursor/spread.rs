@@ -7,6 +7,7 @@ use sql::ast;
 use wire::backend;
 use wire::sqlstate;
 
+use crate::cursor::current::{self, Hidden, Rows};
 use crate::cursor::{At, OPT_HOLD, OPT_INSENSITIVE, OPT_NO_SCROLL, OPT_SCROLL};
 use crate::held::Held;
 use crate::prepared::PortalState;
@@ -38,21 +39,28 @@ impl Session {
         Ok(())
     }
 
-    /// Opens one: `node` has all of it, or several nodes have parts.
+    /// Opens one: a node has all of it, or several nodes have parts.
     pub(super) async fn spread_cursor(
         &mut self,
         options: i32,
-        node: Option<i32>,
+        on: (Option<i32>, Option<Hidden>),
         query: &NodeEnum,
         compiled: &Compiled,
         request: &Request<'_>,
-    ) -> Result<exec::Cursor> {
+    ) -> Result<(exec::Cursor, Rows)> {
+        let (node, hidden) = on;
         let scroll = match options {
             o if o & OPT_SCROLL != 0 => Scroll::Yes,
             o if o & OPT_NO_SCROLL != 0 => Scroll::No,
             _ => Scroll::Unasked,
         };
-        self.open_spread(scroll, node, Some(query), compiled, request).await
+        if let Some(hidden) = hidden
+            && let Some(opened) = self.with_hidden_key((scroll, node), &hidden, request).await?
+        {
+            return Ok(opened);
+        }
+        let cursor = self.open_spread(scroll, node, Some(query), compiled, request).await?;
+        Ok((cursor, current::rows_of(query, compiled)))
     }
 
     async fn open_spread(
@@ -142,7 +150,7 @@ impl Session {
             None => vec![],
         };
         let done = match &mut cursor.at {
-            At::Spread(spread) => self.fetch_from(spread, f, &formats, bound.is_none()).await,
+            At::Spread(spread, _) => self.fetch_from(spread, f, &formats, bound.is_none()).await,
             At::Node { .. } => Err(ExecError::internal("a cursor of a node")),
         };
         self.cursors.insert(f.portalname.clone(), cursor);
@@ -173,7 +181,7 @@ impl Session {
         cursor.as_formats(formats);
         if described && !f.ismove {
             let format = formats.first().copied().unwrap_or(0);
-            let fields: Vec<_> = cursor.fields.iter().map(|c| backend::Field { format, ..c.clone() }).collect();
+            let fields: Vec<_> = cursor.fields().iter().map(|c| backend::Field { format, ..c.clone() }).collect();
             backend::row_description(self.out(), &fields);
         }
         let to = &mut if f.ismove { To::Nowhere } else { To::Client };
@@ -195,7 +203,7 @@ impl Session {
             self.cursors.iter().filter(|(_, c)| c.hold && !c.outlives).map(|(name, _)| name.clone()).collect();
         for name in names {
             let Some(mut cursor) = self.cursors.remove(&name) else { continue };
-            if let At::Spread(spread) = &mut cursor.at
+            if let At::Spread(spread, _) = &mut cursor.at
                 && let Err(e) = spread.keep(&mut self.work()).await
             {
                 return Err(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e).await);
@@ -217,7 +225,7 @@ impl Session {
     pub(crate) fn cursors_undone(&mut self, depth: usize) {
         self.cursors.retain(|_, c| c.depth < depth);
         let cursors = self.cursors.values_mut().filter_map(|c| match &mut c.at {
-            At::Spread(cursor) => Some(cursor),
+            At::Spread(cursor, _) => Some(cursor),
             At::Node { .. } => None,
         });
         cursors.chain(self.portals.spread_mut()).for_each(|cursor| cursor.undone());

@@ -39,6 +39,22 @@ impl Session {
     pub async fn run_request(
         &mut self,
         compiled: &Arc<Compiled>,
+        request: Request<'_>,
+        tried: Tried,
+    ) -> Result<Forwarded> {
+        if let Some(name) = compiled.plan.whole().current_of.as_deref()
+            && let Some(changed) = Box::pin(self.under_cursor(compiled, &request)).await?
+        {
+            let request = Request { sql: &changed.text, literals: Literals::Own, ..request };
+            let result = Box::pin(self.run_as_planned(&changed, request, Tried::default())).await;
+            return self.named_by_client(result, name);
+        }
+        self.run_as_planned(compiled, request, tried).await
+    }
+
+    async fn run_as_planned(
+        &mut self,
+        compiled: &Arc<Compiled>,
         mut request: Request<'_>,
         mut tried: Tried,
     ) -> Result<Forwarded> {

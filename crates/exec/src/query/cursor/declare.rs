@@ -18,6 +18,7 @@ use crate::router::compiled::Compiled;
 use crate::router::described::{Described, PartColumns};
 use crate::work::Work;
 use crate::work::cut_statement::Wanted;
+use crate::work::describe::refuse_rows;
 use crate::work::rows;
 
 /// How a cursor is opened.
@@ -77,7 +78,8 @@ impl<C: Client> Work<'_, C> {
             None => None,
         };
         let merge = merge.zip(columns.as_ref().map(|c| &c[0]));
-        if merge.is_some_and(|(m, c)| !comparable(&c.fields[visible..], m.bytewise)) {
+        let rows = refuse_rows(described.fields.as_deref().unwrap_or_default()).is_err();
+        if merge.is_some_and(|(m, c)| rows || !comparable(&c.fields[visible..], m.bytewise)) {
             return Ok(None);
         }
         let locks = slice.locks;
@@ -150,6 +152,7 @@ impl<C: Client> Work<'_, C> {
             merge,
             order: Default::default(),
             passed: 0,
+            last: None,
             skip,
             limit,
             locks,
@@ -160,7 +163,8 @@ impl<C: Client> Work<'_, C> {
         };
         let source = Source::Nodes(nodes);
         let formats = vec![0; fields.len()];
-        Ok(Some(Cursor { fields, position: Position::default(), scroll, source, failed: false, late: None, formats }))
+        let position = Position::default();
+        Ok(Some(Cursor { fields, key: None, position, scroll, source, failed: false, late: None, formats }))
     }
 
     async fn declare_on_nodes(

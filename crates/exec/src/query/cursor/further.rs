@@ -73,7 +73,7 @@ impl Nodes {
             }
             let wanted = count - given;
             let how = match to {
-                To::Nowhere => format!("MOVE FORWARD {}", said(wanted)),
+                To::Nowhere if reading.key.is_none() || wanted >= ALL => format!("MOVE FORWARD {}", said(wanted)),
                 _ => format!("FETCH FORWARD {}", said(wanted)),
             };
             let mut lanes = self.ask(work, &asked, &how, reading.formats).await?;
@@ -81,6 +81,7 @@ impl Nodes {
             for (i, p) in asked.iter().zip(&mut lanes) {
                 match give_all(work, p, reading, to).await {
                     Ok(came) => {
+                        self.last = if came > 0 { Some(*i) } else { self.last };
                         let stream = &mut self.streams[*i];
                         (stream.passed, stream.at) = (stream.passed + came, stream.passed + came);
                         if came < wanted {
@@ -138,11 +139,12 @@ impl Nodes {
                 let Some(i) = merge.smallest()? else { break };
                 self.streams[i].passed += 1;
                 empty[i] = true;
+                self.last = Some(i);
                 if logs {
                     self.order.push(i);
                 }
                 given += 1;
-                if matches!(to, To::Nowhere) {
+                if matches!(to, To::Nowhere) && reading.key.is_none() {
                     merge.skip(i);
                 } else {
                     give(work, merge.take(i)?, self.streams[i].node, reading, to).await?;
@@ -263,6 +265,8 @@ pub(super) async fn give<C: Client>(
     reading: &Reading<'_>,
     to: &mut To<'_>,
 ) -> Result<()> {
+    let seen = reading.key.map(|key| key.taken_from(row)).transpose()?;
+    let row = seen.as_deref().unwrap_or(row);
     match to {
         To::Client => {
             work.tell_row(row, node, reading.ids)?;

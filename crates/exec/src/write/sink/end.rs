@@ -11,6 +11,8 @@ use crate::work::Work;
 use crate::work::copy_lane::{end_copy, push};
 use crate::write::bulk::Tally;
 use crate::write::copy_lines;
+use crate::write::copy_lines::CopyLines;
+use crate::write::copy_skipped::Skipped;
 use crate::write::reference::seen_apart;
 
 /// What ends a COPY that is given up.
@@ -99,8 +101,12 @@ impl Sink {
         let mut failure: Option<ExecError> = None;
         let mut counts = Vec::with_capacity(self.lanes.len());
         let copies = self.relation.distribution().is_none();
+        let skips = self.lines.as_ref().is_some_and(CopyLines::skips);
+        let mut skipped = Skipped::new(client);
         for (at, p) in self.lanes.iter_mut().enumerate() {
+            let client = &mut *skipped.client;
             let ended = match copies && p.lane.node != self.home {
+                _ if skips => end_copy(p, false, &mut skipped).await,
                 true => end_copy(p, false, &mut Nobody).await,
                 false => end_copy(p, false, client).await,
             };
@@ -120,13 +126,17 @@ impl Sink {
                 }
             }
         }
-        match failure {
+        let done = match failure {
             Some(e) => Err(e),
             None if self.relation.is_reference() && counts.iter().any(|n| *n != self.count) => {
                 Err(seen_apart(&self.relation))
             }
-            None => Ok(()),
+            None => self.lines.as_ref().map_or(Ok(()), |lines| lines.refuse_rejected(self.count)),
+        };
+        if done.is_ok() {
+            skipped.tell();
         }
+        done
     }
 
     /// Gives up: every node is told, and forgets what it got, but for batches that are committed: the error says so.
