@@ -7,8 +7,6 @@ from .pairs import Pair
 from .programs import tenants
 
 pytestmark = pytest.mark.xdist_group("tenants")
-# Refused, with what is said of it.
-REFUSED = {"rows of json": "anonymous row values are not supported over several nodes"}
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +40,6 @@ def test_rows_are_there(filled):
 @pytest.mark.parametrize("name", tenants.REPORTS)
 def test_report(filled, name):
     query = tenants.REPORTS[name]
-    if name in REFUSED:
-        with pytest.raises(psycopg.errors.FeatureNotSupported, match=REFUSED[name]):
-            filled.herd.execute(query)
-        return
     rows = filled.same(query, ordered="ORDER BY" in query.rsplit(")", 1)[-1])
     assert rows or name in tenants.EMPTY
     # The same as a cursor of the server's, some rows at a time, and in a transaction that reads repeatably.
@@ -60,10 +54,6 @@ def test_report(filled, name):
 
 def test_changes(pair):
     for name, change in tenants.CHANGES.items():
-        if name in REFUSED:
-            with pytest.raises(psycopg.errors.FeatureNotSupported, match=REFUSED[name]):
-                pair.herd.execute(change[0])
-            continue
         tags = pair.change(change)
         assert not any(tag.endswith(" 0") for tag in tags), f"{name} changes nothing"
         for table in tenants.TABLES:

@@ -9,6 +9,7 @@ use std::time::Duration;
 use duckdb::Connection;
 use tokio::time::Instant;
 use wire::Frame;
+use wire::walsender::{Streamed, streamed};
 
 use crate::batch::Net;
 use crate::duck;
@@ -16,7 +17,7 @@ use crate::duck_error::is_of_the_system;
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::lsn::Lsn;
-use crate::pgoutput::{self, Message, Streamed};
+use crate::pgoutput::{self, Message};
 use crate::shared::{Position, Shared, State};
 
 /// While nobody waits, this is between two commits of DuckDB at least, and so many times as long as the last one took, up to the second: what is
@@ -141,9 +142,9 @@ impl Writer {
 
     fn read_all(&mut self, frames: &[Frame]) -> Result<()> {
         for frame in frames.iter().filter(|frame| frame.tag() == b'd') {
-            match pgoutput::streamed(frame.body())? {
-                Streamed::Data(data) => self.message(pgoutput::message(data)?)?,
-                Streamed::Keepalive { end, .. } if self.current.is_none() => self.done = self.done.max(end),
+            match streamed(frame.body())? {
+                Streamed::Data { data, .. } => self.message(pgoutput::message(data)?)?,
+                Streamed::Keepalive { end, .. } if self.current.is_none() => self.done = self.done.max(Lsn(end)),
                 Streamed::Keepalive { .. } => {}
             }
         }

@@ -1,5 +1,5 @@
-//! The messages of a logical replication stream by pgoutput, protocol version 1 (`logicalrep_write_…` in PostgreSQL's proto.c),
-//! and those around them (XLogData, keepalives). Pure: it does not know what is done with them.
+//! The messages of a logical replication stream by pgoutput, protocol version 1 (`logicalrep_write_…` in PostgreSQL's proto.c).
+//! Pure: it does not know what is done with them.
 
 use wire::WireError;
 use wire::frame::Reader;
@@ -7,15 +7,6 @@ use wire::frame::Reader;
 use crate::lsn::Lsn;
 
 type Result<T> = std::result::Result<T, WireError>;
-
-/// What a walsender's CopyData holds.
-#[derive(Debug)]
-pub enum Streamed<'a> {
-    /// XLogData: one of pgoutput's messages.
-    Data(&'a [u8]),
-    /// The server has read its log up to here, and has sent all that came of it.
-    Keepalive { end: Lsn, reply: bool },
-}
 
 /// One of pgoutput's messages.
 #[derive(Debug, PartialEq)]
@@ -77,23 +68,6 @@ pub enum Cell<'a> {
     Text(&'a str),
 }
 
-/// Of CopyData's body; `Err`: something else.
-pub fn streamed(body: &[u8]) -> Result<Streamed<'_>> {
-    let mut r = Reader::new(body);
-    match r.u8()? {
-        b'w' => {
-            r.bytes(24)?;
-            Ok(Streamed::Data(r.bytes(r.remaining())?))
-        }
-        b'k' => {
-            let end = lsn(&mut r)?;
-            r.bytes(8)?;
-            Ok(Streamed::Keepalive { end, reply: r.u8()? != 0 })
-        }
-        _ => Err(WireError::Other("an unknown message of replication")),
-    }
-}
-
 /// Of one XLogData; `Err`: it is malformed, or none that is known.
 pub fn message(data: &[u8]) -> Result<Message<'_>> {
     let mut r = Reader::new(data);
@@ -130,18 +104,6 @@ pub fn message(data: &[u8]) -> Result<Message<'_>> {
         b'O' | b'Y' | b'M' => Message::Other,
         _ => return Err(WireError::Other("an unknown message of pgoutput")),
     })
-}
-
-/// Standby status update: received, and never to be told again, up to these.
-pub fn put_status(out: &mut bytes::BytesMut, received: Lsn, done: Lsn, reply: bool) {
-    let mut body = [0; 34];
-    body[0] = b'r';
-    for (at, lsn) in [(1, received), (9, done), (17, done)] {
-        body[at..at + 8].copy_from_slice(&lsn.0.to_be_bytes());
-    }
-    // The clock, which nobody looks at, stays 0.
-    body[33] = u8::from(reply);
-    wire::put::copy_data(out, &body);
 }
 
 fn lsn(r: &mut Reader<'_>) -> Result<Lsn> {
@@ -225,14 +187,5 @@ mod tests {
                 assert!(message(&whole[..len]).is_err(), "{:?}", &whole[..len]);
             }
         }
-    }
-
-    #[test]
-    fn what_is_around_them() {
-        let keepalive = [b"k", &9u64.to_be_bytes()[..], &[0; 8], b"\x01"].concat();
-        assert!(matches!(streamed(&keepalive).unwrap(), Streamed::Keepalive { end: Lsn(9), reply: true }));
-        let data = [b"w", &[0; 24][..], b"B"].concat();
-        assert!(matches!(streamed(&data).unwrap(), Streamed::Data(b"B")));
-        assert!(streamed(b"").is_err() && streamed(b"x").is_err() && streamed(b"k").is_err());
     }
 }

@@ -50,7 +50,7 @@ impl Reads {
         let query = Arc::new(query);
         if query.stale_ms.is_none()
             && self.shared.is_level()
-            && let Some(answer) = self.read_at_once(&query).await?
+            && let Some(answer) = self.read_at_once(&query, came).await?
         {
             return Ok(answer);
         }
@@ -59,10 +59,12 @@ impl Reads {
     }
 
     /// `None`: the log had gone on, or it is not known.
-    async fn read_at_once(&self, query: &Arc<Query>) -> Result<Option<Answer>> {
-        let (applied, of) = (self.shared.applied(), self.shared.identity.lock().clone());
+    async fn read_at_once(&self, query: &Arc<Query>, came: Instant) -> Result<Option<Answer>> {
+        let of = self.shared.identity.lock().clone();
+        let applied = self.shared.applied();
         let seen = async {
-            let Ok(End { lsn, moment }) = self.freshness.end().await else { return Ok(None) };
+            let end = timeout(left(query, came), self.freshness.end()).await;
+            let Ok(Ok(End { lsn, moment })) = end else { return Ok(None) };
             // Positions of one server say nothing of another.
             let is_all = lsn <= applied && *self.shared.identity.lock() == of;
             Ok(is_all.then_some(moment))
@@ -159,7 +161,7 @@ impl Reads {
             }
             Ok(moment)
         };
-        let wait = Duration::from_millis(query.wait_ms).saturating_sub(came.elapsed());
+        let wait = left(query, came);
         let late = |_| Error::NotFresh(format!("the node's changes were not applied within {} ms", query.wait_ms));
         timeout(wait, reached).await.map_err(late)?
     }
@@ -181,6 +183,11 @@ impl Reads {
         }
         Ok(())
     }
+}
+
+/// How long may still be waited for the node.
+fn left(query: &Query, came: Instant) -> Duration {
+    Duration::from_millis(query.wait_ms).saturating_sub(came.elapsed())
 }
 
 /// Step 3, and which content that has, if it is known. BEGIN takes the snapshot (`immediate_transaction_mode`), and what is told of the copies is what is in it.

@@ -11,13 +11,13 @@ use catalog::quote_literal;
 use pool::{Conn, PoolError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
+use wire::walsender::{Streamed, put_status, streamed};
 use wire::{ErrorFields, Frame, put, sqlstate};
 
 use crate::error::{Error, Result};
 use crate::jobs::Handle;
 use crate::lsn::Lsn;
 use crate::node;
-use crate::pgoutput::{self, Streamed};
 use crate::shared::Shared;
 
 /// Bytes that are handed over at once.
@@ -141,7 +141,7 @@ impl Stream<'_> {
     /// Tells the node how far we are.
     async fn tell(&mut self, reply: bool) -> Result<()> {
         let stored = self.shared.position.borrow().stored;
-        pgoutput::put_status(self.conn.out(), self.received.max(stored), stored, reply);
+        put_status(self.conn.out(), self.received.max(stored).0, stored.0, reply);
         Ok(self.conn.flush().await?)
     }
 
@@ -177,12 +177,12 @@ impl Stream<'_> {
         let mut next = Some(first);
         while let Some(frame) = next {
             match frame.tag() {
-                b'd' => match pgoutput::streamed(frame.body())? {
+                b'd' => match streamed(frame.body())? {
                     Streamed::Keepalive { end, reply: asked } => {
-                        self.received = self.received.max(end);
+                        self.received = self.received.max(Lsn(end));
                         reply |= asked;
                     }
-                    Streamed::Data(_) => {}
+                    Streamed::Data { .. } => {}
                 },
                 b'E' => return Err(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)).into()),
                 b'c' => return Err(Error::surprise("the node has ended the stream")),

@@ -1,7 +1,10 @@
 //! How a copy follows its shard: the slot's changes are streamed once, and applied in order. How far that is marks say, which a transaction of the router's own
-//! puts into the shard's log: what was committed before a mark comes before it. It does not know what the changes mean (`changes.rs`), nor when it is time to switch.
+//! puts into the shard's log: transactions are streamed as they were committed, so all that was committed before a mark has come when one has that ends behind it,
+//! the mark's own at the latest. What a mark says does not matter, as anybody may write such messages.
+//! It does not know what the changes mean (`changes.rs`), nor when it is time to switch.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use catalog::quote_literal;
 use pool::PoolError;
@@ -19,8 +22,11 @@ use crate::error::{ExecError, Result};
 const FEW: u64 = 1_000;
 /// So many bytes of changes are applied under locks at most: while more come, who writes would wait for long.
 const LOCKED_MAX: usize = 64 << 20;
-/// What marks are called in the log; what they say is the slot's name and a number.
-const PREFIX: &str = "herd";
+/// How long what is left is waited for under locks: a node may have to read through what others have written at length.
+const LOCKED_LONG: Duration = Duration::from_secs(10);
+/// Its position in the log. The commit waits for the disk: what slots tell of ends where the log is flushed.
+const MARK: &str = "SET synchronous_commit = local; \
+    SELECT pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_logical_emit_message(true, 'herd', ''::pg_catalog.text), '0/0')::pg_catalog.int8";
 
 /// How far a copy has followed.
 pub struct Followed {
@@ -28,8 +34,6 @@ pub struct Followed {
     publication: String,
     decoder: Decoder,
     streams: bool,
-    /// Marks that were made.
-    marks: u64,
     /// What was read and is not in the copy for good: of a try to switch of which nothing came, and what is read next.
     read: Vec<Batch>,
     /// Where the last transaction ended that was read.
@@ -40,24 +44,22 @@ impl Followed {
     /// With nothing read.
     pub fn new(of: &Move, decoder: Decoder) -> Self {
         let (slot, publication) = (of.slot(), of.publication());
-        Followed { slot, publication, decoder, streams: false, marks: 0, read: vec![], end: 0 }
+        Followed { slot, publication, decoder, streams: false, read: vec![], end: 0 }
     }
 
-    /// Reads a message; whether it is this mark.
-    fn message(&mut self, message: &[u8], mark: &str) -> Result<bool> {
-        match message.first() {
-            Some(b'M') => return Ok(is_mark(message, mark)?),
-            Some(b'C') => self.end = commit_end(message)?,
-            _ => {
-                if self.read.last().is_none_or(Batch::is_full) {
-                    self.read.push(Batch::default());
-                }
-                if let Some(batch) = self.read.last_mut() {
-                    self.decoder.read(message, batch)?;
-                }
-            }
+    /// Reads a message.
+    fn message(&mut self, message: &[u8]) -> Result<()> {
+        if message.first() == Some(&b'C') {
+            self.end = commit_end(message)?;
+            return Ok(());
         }
-        Ok(false)
+        if self.read.last().is_none_or(Batch::is_full) {
+            self.read.push(Batch::default());
+        }
+        match self.read.last_mut() {
+            Some(batch) => self.decoder.read(message, batch),
+            None => Ok(()),
+        }
     }
 }
 
@@ -107,36 +109,38 @@ impl Stream {
         }
     }
 
-    /// Makes a mark, and applies what comes before it. Its commit waits for the disk: what slots tell of ends where the log is flushed.
+    /// Makes a mark, and applies what comes before it.
     async fn until_a_mark(&mut self, mut locked: Option<&mut Lane>) -> Result<()> {
-        self.followed.marks += 1;
-        let mark = format!("{} {}", self.followed.slot, self.followed.marks);
-        let sql = format!(
-            "SET synchronous_commit = local; SELECT pg_logical_emit_message(true, '{PREFIX}', {})",
-            quote_literal(&mark)
-        );
-        self.pace.source().simple(&sql).await?;
-        let mut applied = 0;
+        let made = self.pace.source().simple(MARK).await?;
+        let mark = made.first().and_then(|row| row.first()?.as_deref()?.parse::<u64>().ok());
+        let mark = mark.ok_or_else(|| ExecError::internal("the shard's node does not say where its log is"))?;
+        let (mut applied, since) = (0, Instant::now());
         loop {
-            let frame = self.source.frame().await?;
-            let is_reached = match frame.tag() {
+            let frame = match locked {
+                None => self.source.frame().await?,
+                Some(_) => {
+                    let left = LOCKED_LONG.saturating_sub(since.elapsed());
+                    tokio::time::timeout(left, self.source.frame()).await.map_err(|_| in_the_moment())??
+                }
+            };
+            match frame.tag() {
                 b'd' => match streamed(frame.body())? {
                     Streamed::Data { start, end, data } => {
                         let lag = i64::try_from(end.saturating_sub(start)).unwrap_or(-1);
                         self.counters.lag_bytes.store(lag, Ordering::Relaxed);
-                        self.followed.message(data, &mark)?
+                        self.followed.message(data)?;
                     }
                     Streamed::Keepalive { reply: true, .. } => {
                         put_status(self.source.out(), self.followed.end, self.followed.end, false);
                         self.source.flush().await?;
-                        false
                     }
-                    Streamed::Keepalive { .. } => false,
+                    Streamed::Keepalive { .. } => {}
                 },
                 b'E' => return Err(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)).into()),
                 b'c' => return Err(ExecError::internal("the shard's node has ended the stream")),
-                _ => false,
-            };
+                _ => {}
+            }
+            let is_reached = self.followed.end > mark;
             // The last one may still grow.
             let whole = if is_reached { self.followed.read.len() } else { self.followed.read.len().saturating_sub(1) };
             match locked.as_deref_mut() {
@@ -152,10 +156,7 @@ impl Stream {
                 }
                 Some(lane) => {
                     if self.followed.read.iter().map(Batch::bytes).sum::<usize>() > LOCKED_MAX {
-                        return Err(ExecError::sql(
-                            sqlstate::LOCK_NOT_AVAILABLE,
-                            "too much was written to a shard in the moment of its switch",
-                        ));
+                        return Err(in_the_moment());
                     }
                     for batch in self.followed.read[applied..whole].iter().filter(|batch| !batch.is_empty()) {
                         let statements: Vec<String> = batch.statements().map(quote_literal).collect();
@@ -180,13 +181,9 @@ fn all_were_there(changed: &[u64], rows: &[u64]) -> Result<()> {
     if changed == rows { Ok(()) } else { Err(differs()) }
 }
 
-/// Of a Message of pgoutput's.
-fn is_mark(message: &[u8], mark: &str) -> std::result::Result<bool, wire::WireError> {
-    let mut r = Reader::new(message);
-    r.bytes(1 + 1 + 8)?;
-    let prefix = r.cstr()?;
-    let len = r.u32()? as usize;
-    Ok(prefix == PREFIX && r.bytes(len)? == mark.as_bytes())
+/// It is tried again.
+fn in_the_moment() -> ExecError {
+    ExecError::sql(sqlstate::LOCK_NOT_AVAILABLE, "too much was written to a shard's node in the moment of its switch")
 }
 
 /// Of a Commit of pgoutput's: where it ends in the log.

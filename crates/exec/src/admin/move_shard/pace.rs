@@ -11,6 +11,8 @@ use crate::router::herd::Herd;
 
 /// So long a piece of work is: nodes have more to do in shorter rests, as what was sent waits in sockets.
 const PIECE: Duration = Duration::from_millis(250);
+/// What has waited for something rests no longer: a node takes a connection that does not read for lost.
+const REST_MAX: Duration = Duration::from_secs(1);
 /// Routers' own work, other copies among it, is nobody's who waits.
 const AT_WORK: &str = "SELECT true FROM pg_stat_activity WHERE state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid() \
     AND application_name NOT IN ('herd router', 'herd job') LIMIT 1";
@@ -41,7 +43,7 @@ impl Pace {
         let worked = self.begun.elapsed();
         if worked >= PIECE {
             if self.is_beside_others().await? {
-                tokio::time::sleep(worked).await;
+                tokio::time::sleep(worked.min(REST_MAX)).await;
             }
             self.begun = Instant::now();
         }

@@ -16,6 +16,8 @@ use crate::counters::Counters;
 use crate::error::{ExecError, Result};
 use crate::router::herd::Herd;
 
+/// Values are written alike on both nodes, whatever is set there.
+const ALIKE: &str = "SET TimeZone = 'UTC'; SET bytea_output = hex; SET lc_monetary = 'C'; SET xmloption = content";
 /// So many bytes wait for the copy's node before more is read.
 const WAITING_BYTES: usize = 256 << 10;
 
@@ -40,6 +42,8 @@ impl Stream {
         )
         .await?;
         source.simple("SET row_security = off; SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET wal_sender_timeout = 0").await?;
+        source.simple(ALIKE).await?;
+        copy.simple(ALIKE).await?;
         let copies = of.tables.iter().flat_map(|t| {
             t.parts.iter().map(|part| Copied { part: part.oid, fresh: t.fresh(), key: part.key.clone() })
         });
