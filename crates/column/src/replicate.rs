@@ -23,7 +23,7 @@ use crate::shared::Shared;
 /// Bytes that are handed over at once.
 const RUN_BYTES: usize = 1 << 20;
 /// While changes come and nobody waits, they gather for so long: a walsender sends each message by itself, and whoever is woken for each does little
-/// else. Not where so many are there at once; and not for long, as what the socket holds of many small messages is soon full.
+/// else. Not where so many are there at once; and not for long, which made walsenders work more.
 const GATHER: Duration = Duration::from_micros(200);
 const GATHERED_BYTES: usize = 32 << 10;
 /// The node hears of us, and we of it, this often at least.

@@ -4,7 +4,7 @@ mod function_call;
 pub mod portal;
 mod replies;
 
-pub use replies::{Forwarded, Ids, forward, forward_guarded};
+pub use replies::{Forwarded, Ids, forward, forward_guarded, forward_told};
 
 use std::sync::Arc;
 
@@ -110,13 +110,19 @@ impl<C: Client> Work<'_, C> {
             None => {
                 let text = spliced();
                 let text = text.as_deref().unwrap_or(request.sql);
-                match compiled.once {
+                let name = match compiled.once {
                     true => {
                         put::parse(lane.conn.out(), "", text, &types);
                         None
                     }
                     false => Some(lane.conn.prepare(key, text, &types).0),
+                };
+                // A column may have come or gone since the client was told of them; what is prepared already PostgreSQL
+                // itself refuses to run then. What has written can't be taken back where nothing but it is a transaction.
+                if !compiled.plan.whole().writes || self.transaction.is_active() {
+                    put::describe(lane.conn.out(), b'S', name.as_deref().unwrap_or_default());
                 }
+                name
             }
         };
         put::bind_tail(lane.conn.out(), "", name.as_deref().unwrap_or_default(), &bound.tail);
@@ -136,15 +142,17 @@ impl<C: Client> Work<'_, C> {
             true => self.object_ids(compiled, request.bound),
             false => vec![],
         };
+        let told = request.bound.and_then(|_| compiled.described.get()?.fields.as_deref());
         if !ids.is_empty() {
-            return forward(&mut p.lane, self.client, false, Ids::Values(&ids)).await;
+            return forward_told(&mut p.lane, self.client, Ids::Values(&ids), told).await;
         }
         if self.guard(compiled, p.lane.node).is_some() {
-            return forward_guarded(&mut p.lane, self.client, request.is_simple()).await;
+            return forward_guarded(&mut p.lane, self.client, request.is_simple(), told).await;
         }
-        match foreign && request.is_simple() {
-            true => self.forward_as_home(&mut p.lane, compiled, &[]).await,
-            false => forward(&mut p.lane, self.client, request.is_simple(), Ids::Home).await,
+        match (foreign, request.is_simple()) {
+            (true, true) => self.forward_as_home(&mut p.lane, compiled, &[]).await,
+            (false, true) => forward(&mut p.lane, self.client, true, Ids::Home).await,
+            (_, false) => forward_told(&mut p.lane, self.client, Ids::Home, told).await,
         }
     }
 

@@ -127,7 +127,7 @@ impl<C: Client> Work<'_, C> {
                 front.passed(&mut p.lane).await?;
             }
             let done = match guard {
-                Some(_) => forward_guarded(&mut p.lane, self.client, false).await,
+                Some(_) => forward_guarded(&mut p.lane, self.client, false, None).await,
                 None => forward(&mut p.lane, self.client, false, Ids::Home).await,
             };
             match &front {

@@ -42,12 +42,27 @@ pub enum Ids<'a> {
 /// Forwards one statement's replies up to ReadyForQuery, which is swallowed, as is CommandComplete: its tag is returned.
 /// `described`: RowDescription goes to the client too.
 pub async fn forward<C: Client>(lane: &mut Lane, client: &mut C, described: bool, ids: Ids<'_>) -> Result<Forwarded> {
-    forward_replies(lane, client, described, ids, false).await
+    forward_replies(lane, client, described, ids, Heard::default()).await
+}
+
+/// As [`forward`], of a bound statement, whose columns were `told`: where the node describes it, and has others, no row is passed on.
+pub async fn forward_told<C: Client>(
+    lane: &mut Lane,
+    client: &mut C,
+    ids: Ids<'_>,
+    told: Option<&[backend::Field]>,
+) -> Result<Forwarded> {
+    forward_replies(lane, client, false, ids, Heard { told, ..Heard::default() }).await
 }
 
 /// As [`forward`], for a statement with a [`Guard`] behind it.
-pub async fn forward_guarded<C: Client>(lane: &mut Lane, client: &mut C, described: bool) -> Result<Forwarded> {
-    forward_replies(lane, client, described, Ids::Home, true).await
+pub async fn forward_guarded<C: Client>(
+    lane: &mut Lane,
+    client: &mut C,
+    described: bool,
+    told: Option<&[backend::Field]>,
+) -> Result<Forwarded> {
+    forward_replies(lane, client, described, Ids::Home, Heard { guarded: true, told, ..Heard::default() }).await
 }
 
 async fn forward_replies<C: Client>(
@@ -55,10 +70,9 @@ async fn forward_replies<C: Client>(
     client: &mut C,
     described: bool,
     ids: Ids<'_>,
-    guarded: bool,
+    mut heard: Heard<'_>,
 ) -> Result<Forwarded> {
     lane.settle_before().await?;
-    let mut heard = Heard { guarded, ..Heard::default() };
     loop {
         let rbuf = lane.conn.rbuf();
         let at = frame::run_of_rows(rbuf);
@@ -69,7 +83,7 @@ async fn forward_replies<C: Client>(
             {
                 heard.refused = crate::object_ids::rewrite(&mut run, ids).err();
             }
-            if heard.takes_rows() && heard.refused.is_none() {
+            if heard.takes_rows() {
                 client.tell(Answer::Sent(&run));
                 client.relieve().await?;
             }
@@ -107,7 +121,9 @@ async fn forward_replies<C: Client>(
 
 /// What was heard so far of one statement.
 #[derive(Default)]
-struct Heard {
+struct Heard<'t> {
+    /// The columns that the client was told of.
+    told: Option<&'t [backend::Field]>,
     done: Forwarded,
     error: Option<ErrorFields>,
     /// Rows can't be made what they are at home: those that are left are passed over.
@@ -128,10 +144,10 @@ enum Then {
     End,
 }
 
-impl Heard {
+impl Heard<'_> {
     /// Rows that come are the statement's, and the client's.
     fn takes_rows(&self) -> bool {
-        self.error.is_none() && !self.look.begun
+        self.error.is_none() && self.refused.is_none() && !self.look.begun
     }
 
     /// Any message but rows.
@@ -167,6 +183,7 @@ impl Heard {
                     client.tell(Answer::Columns(&fields));
                 }
             },
+            b'T' if let Some(told) = self.told => self.compare(told, frame)?,
             b'N' => match ids {
                 Ids::Schema(snapshot) if names::is_of_partition(snapshot, &ErrorFields::parse(frame.body())?) => {}
                 _ => client.tell(Answer::Sent(&frame.raw)),
@@ -187,6 +204,14 @@ impl Heard {
             _ => {}
         }
         Ok(Then::Next)
+    }
+
+    /// What the client was told of, with what the table is now on the node, which keeps it so to the end of the statement.
+    fn compare(&mut self, told: &[backend::Field], frame: &Frame) -> Result<()> {
+        if !are_alike(told, &backend::parse_row_description(frame.body())?) {
+            self.refused.get_or_insert(ExecError::Stale);
+        }
+        Ok(())
     }
 
     fn result(self) -> Result<Forwarded> {
@@ -226,6 +251,13 @@ async fn in_pieces<C: Client>(lane: &mut Lane, total: usize, mut client: Option<
         }
         midway.0.conn.fill().await.map_err(ExecError::lost)?;
     }
+}
+
+/// Types of nodes' own have other numbers there.
+fn are_alike(told: &[backend::Field], now: &[backend::Field]) -> bool {
+    let is_own = |f: &backend::Field| f.type_oid >= wire::type_oid::FIRST_NORMAL_OBJECT_ID;
+    let alike = |(a, b): (&backend::Field, &backend::Field)| a.type_oid == b.type_oid || is_own(a) || is_own(b);
+    told.len() == now.len() && told.iter().zip(now).all(alike)
 }
 
 /// What the guard behind a statement says.
