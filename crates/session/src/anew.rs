@@ -199,6 +199,7 @@ impl Session {
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
     matches!(e, ExecError::Stale)
+        || has_other_columns(e)
         || matches!(
             e.code().as_str(),
             sqlstate::UNDEFINED_TABLE
@@ -208,6 +209,14 @@ fn is_stale(e: &ExecError) -> bool {
                 | sqlstate::CHECK_VIOLATION
                 | sqlstate::INVALID_SCHEMA_NAME
         ) && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+}
+
+/// A node has other columns than those that it has prepared the statement for, or that it is asked for as the router knows them: where PostgreSQL says so
+/// (plancache.c, postgres.c).
+fn has_other_columns(e: &ExecError) -> bool {
+    const SAID_BY: [&str; 2] = ["RevalidateCachedQuery", "exec_bind_message"];
+    let ExecError::Pool(pool::PoolError::Server(fields)) = e else { return false };
+    fields.get(b'R').is_some_and(|routine| SAID_BY.contains(&routine))
 }
 
 /// What a client has written: a statement, and its parameters' values.
