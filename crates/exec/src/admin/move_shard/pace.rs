@@ -14,8 +14,10 @@ const PIECE: Duration = Duration::from_millis(250);
 /// What has waited for something rests no longer: a node takes a connection that does not read for lost.
 const REST_MAX: Duration = Duration::from_secs(1);
 /// Routers' own work, other copies among it, is nobody's who waits.
-const AT_WORK: &str = "SELECT true FROM pg_stat_activity WHERE state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid() \
-    AND application_name NOT IN ('herd router', 'herd job') LIMIT 1";
+const AT_WORK: &str = "SELECT true FROM pg_catalog.pg_stat_activity \
+    WHERE state OPERATOR(pg_catalog.=) 'active' AND backend_type OPERATOR(pg_catalog.=) 'client backend' \
+      AND pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid() \
+      AND application_name OPERATOR(pg_catalog.<>) ALL ('{herd router,herd job}') LIMIT 1";
 
 /// The rests of one copy.
 pub struct Pace {
