@@ -380,6 +380,53 @@ def test_readers_and_changes_through_both(read):
     print(f"{done[0]} transactions, {done[1]} pairs of changes")
 
 
+def test_rows_have_the_columns_that_were_told(read):
+    """Statements by themselves, of many clients at once, while columns come and go through both routers: each row has the columns that were told."""
+    stop, failed, done = threading.Event(), [], [0, 0]
+    statements = [
+        "select * from re_t where id = %s", "select * from re_t where id = %s or id = 4", "update re_t set v = v where id = %s returning *",
+        "update re_t set v = v where id in (%s, 4, 5) returning *", "insert into re_t values (%s, 1) on conflict (id) do update set v = re_t.v returning *",
+    ]
+
+    def runs(server, seed):
+        dice = random.Random(seed)
+        try:
+            with server.connect() as c:
+                c.prepare_threshold = None
+                while not stop.is_set():
+                    try:
+                        answer = c.execute(dice.choice(statements), (dice.randrange(1, 40),), binary=seed % 3 == 0)
+                    except psycopg.errors.FeatureNotSupported as error:
+                        assert "cached plan must not change result type" in str(error)
+                        continue
+                    except psycopg.errors.DeadlockDetected:
+                        continue
+                    columns = len(answer.description)
+                    assert {len(row) for row in answer.fetchall()} == {columns}
+                    done[0] += 1
+        except Exception as error:  # noqa: BLE001
+            failed.append(error)
+
+    def changes(server):
+        try:
+            with server.connect() as c:
+                while not stop.is_set():
+                    c.execute("alter table re_t add column more int default 1")
+                    c.execute("alter table re_t drop column more")
+                    done[1] += 1
+        except Exception as error:  # noqa: BLE001
+            failed.append(error)
+
+    threads = [threading.Thread(target=runs, args=((read.a, read.b)[n % 2], n)) for n in range(12)] + [threading.Thread(target=changes, args=(read.b,))]
+    [t.start() for t in threads]
+    time.sleep(10)
+    stop.set()
+    [t.join(40) for t in threads]
+    assert failed == [] and not any(t.is_alive() for t in threads)
+    assert done[0] > 100 and done[1] > 2, done
+    print(f"{done[0]} statements, {done[1]} pairs of changes")
+
+
 @pytest.mark.parametrize("change", ["alter table re_t add column n int default 7", "truncate re_t"])
 def test_a_savepoint_does_not_give_back_what_was_read(read, change):
     """The first node that takes part joins inside a savepoint, and loses what it has locked; a change of another table comes behind that."""

@@ -31,6 +31,19 @@ impl Bound {
         frontend::format_of(&self.result_formats, i)
     }
 
+    /// With a format for each of so many columns: a node that has more or fewer of them by now refuses to run it (pquery.c).
+    pub fn of_columns(mut self, columns: usize) -> Bound {
+        if self.result_formats.len() != columns {
+            let before = self.tail.len().saturating_sub(size_of::<i16>() * (1 + self.result_formats.len()));
+            self.result_formats = (0..columns).map(|i| self.result_format(i)).collect();
+            let mut tail = BytesMut::with_capacity(before + size_of::<i16>() * (1 + columns));
+            tail.put_slice(&self.tail[..before]);
+            put_formats(&mut tail, &self.result_formats);
+            self.tail = tail.freeze();
+        }
+        self
+    }
+
     /// For the same statement with the values written into its text.
     pub fn without_values(&self) -> Bound {
         let mut less = Bound { result_formats: self.result_formats.clone(), ..Bound::default() };
@@ -179,11 +192,15 @@ impl<'r> Request<'r> {
 /// The part of a Bind behind its names, written anew from its pieces.
 pub fn bind_tail(bound: &Bound) -> Bytes {
     let mut out = BytesMut::new();
-    out.put_u16(bound.formats.len() as u16);
-    bound.formats.iter().for_each(|f| out.put_i16(*f));
+    put_formats(&mut out, &bound.formats);
     out.put_u16(bound.values.len() as u16);
     bound.values.iter().for_each(|v| put::value(&mut out, v.as_deref()));
-    out.put_u16(bound.result_formats.len() as u16);
-    bound.result_formats.iter().for_each(|f| out.put_i16(*f));
+    put_formats(&mut out, &bound.result_formats);
     out.freeze()
+}
+
+/// As Bind has them.
+pub(crate) fn put_formats(out: &mut BytesMut, formats: &[i16]) {
+    out.put_u16(formats.len() as u16);
+    formats.iter().for_each(|f| out.put_i16(*f));
 }

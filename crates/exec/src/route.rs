@@ -70,11 +70,22 @@ impl<C: Client> Work<'_, C> {
                 _ => None,
             },
         };
-        match request.bound {
-            None => put_simple(&mut p.lane, compiled, request, shard, behind),
-            Some(bound) => self.put_bound(&mut p.lane, compiled, request, bound, shard, behind),
+        let mut new = None;
+        let put = match request.bound {
+            None => {
+                put_simple(&mut p.lane, compiled, request, shard, behind);
+                Ok(())
+            }
+            Some(bound) => self.put_bound(&mut p.lane, compiled, (request, bound), shard, behind, &mut new).await,
+        };
+        let result = match put {
+            Ok(()) => self.finish_route(&mut p, compiled, request).await,
+            Err(e) => Err(e),
+        };
+        // It has been prepared for columns that nobody was told of.
+        if let (Err(ExecError::Stale), Some(new)) = (&result, new) {
+            p.lane.conn.statements.remove(&new);
         }
-        let result = self.finish_route(&mut p, compiled, request).await;
         self.put_back(p).await;
         result.map_err(|e| match shard {
             Some(s) => restore_position(e, compiled, request.template(), s),
@@ -82,16 +93,16 @@ impl<C: Client> Work<'_, C> {
         })
     }
 
-    /// As a prepared statement, which the node keeps, unless it comes but once.
-    fn put_bound(
-        &self,
+    /// As a prepared statement, which the node keeps, unless it comes but once. `new`: it had none of this key.
+    async fn put_bound(
+        &mut self,
         lane: &mut Lane,
         compiled: &Compiled,
-        request: &Request<'_>,
-        bound: &Bound,
+        (request, bound): (&Request<'_>, &Bound),
         shard: Option<i32>,
         behind: Behind,
-    ) {
+        new: &mut Option<StatementKey>,
+    ) -> Result<()> {
         let spliced = || compiled.spliced(request.sql, request.template(), shard?);
         let types = bound.types_on(lane.node != self.home());
         // A statement means what it meant when it was parsed: under other settings (how literals are read) or
@@ -115,12 +126,14 @@ impl<C: Client> Work<'_, C> {
                         put::parse(lane.conn.out(), "", text, &types);
                         None
                     }
-                    false => Some(lane.conn.prepare(key, text, &types).0),
+                    false => {
+                        *new = Some(key);
+                        Some(lane.conn.prepare(key, text, &types).0)
+                    }
                 };
-                // A column may have come or gone since the client was told of them; what is prepared already PostgreSQL
-                // itself refuses to run then. What has written can't be taken back where nothing but it is a transaction.
-                if !compiled.plan.whole().writes || self.transaction.is_active() {
-                    put::describe(lane.conn.out(), b'S', name.as_deref().unwrap_or_default());
+                // What is prepared already PostgreSQL itself refuses to run with other columns.
+                if let Some(told) = columns_told(compiled, request) {
+                    self.put_agreement(lane, compiled, name.as_deref().unwrap_or_default(), told).await?;
                 }
                 name
             }
@@ -128,6 +141,26 @@ impl<C: Client> Work<'_, C> {
         put::bind_tail(lane.conn.out(), "", name.as_deref().unwrap_or_default(), &bound.tail);
         put::execute(lane.conn.out(), "", 0);
         put_behind(lane, guard, behind.look);
+        Ok(())
+    }
+
+    /// A statement is new to its node: does it have the columns that the client was `told` of? Its answer is compared with the rest of the statement's
+    /// ([`forward_told`]), which is planned anew if they differ; but what writes can't be taken back where nothing but it is a transaction, and waits.
+    async fn put_agreement(
+        &mut self,
+        lane: &mut Lane,
+        compiled: &Compiled,
+        name: &str,
+        told: &[backend::Field],
+    ) -> Result<()> {
+        put::describe(lane.conn.out(), b'S', name);
+        if compiled.plan.whole().writes && !self.transaction.is_active() {
+            put::sync(lane.conn.out());
+            lane.conn.sent_sync();
+            lane.conn.flush().await?;
+            forward_told(lane, self.client, Ids::Home, Some(told)).await?;
+        }
+        Ok(())
     }
 
     async fn finish_route(
@@ -142,7 +175,7 @@ impl<C: Client> Work<'_, C> {
             true => self.object_ids(compiled, request.bound),
             false => vec![],
         };
-        let told = request.bound.and_then(|_| compiled.described.get()?.fields.as_deref());
+        let told = columns_told(compiled, request);
         if !ids.is_empty() {
             return forward_told(&mut p.lane, self.client, Ids::Values(&ids), told).await;
         }
@@ -188,6 +221,12 @@ impl<C: Client> Work<'_, C> {
         let fields = compiled.described.get().and_then(|d| d.fields.as_deref());
         crate::object_ids::columns(&self.epoch.snapshot, fields, bound)
     }
+}
+
+/// The columns that the client of a bound statement was told of.
+fn columns_told<'c>(compiled: &'c Compiled, request: &Request<'_>) -> Option<&'c [backend::Field]> {
+    request.bound?;
+    compiled.described.get()?.fields.as_deref()
 }
 
 /// The guard's name on the node; it is prepared now if it is not yet.

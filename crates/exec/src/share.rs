@@ -16,7 +16,7 @@ use sql::one_row::OneRow;
 
 use crate::client::{Answer, Client};
 use crate::error::Result;
-use crate::request::{Literals, Request};
+use crate::request::{Literals, Request, put_formats};
 use crate::route::Forwarded;
 use crate::router::compiled::{Compiled, LEARNT_MAX};
 use crate::router::shared_literals::SharedLiteral;
@@ -81,7 +81,6 @@ impl<C: Client> Work<'_, C> {
             Some(s) if !s.is_apart() => s,
             _ => return Ok(Way::Apart),
         };
-        let Some(bind) = compiled.shared_bind(request) else { return Ok(Way::Apart) };
         let described = match request.is_simple() {
             true => match self.described(compiled, &[]).await {
                 Ok(d) => Some(d),
@@ -89,6 +88,10 @@ impl<C: Client> Work<'_, C> {
             },
             false => None,
         };
+        if let Some(fields) = compiled.described.get().and_then(|d| d.fields.as_deref()) {
+            statement.returns(fields);
+        }
+        let Some(bind) = compiled.shared_bind(request) else { return Ok(Way::Apart) };
         let outcome = queue.run(statement, bind).await;
         if matches!(self.uses, plan::Sequences::Take(_) | plan::Sequences::Any)
             && let Some(own) = &mut self.sequences
@@ -262,7 +265,8 @@ impl Compiled {
         if others.iter().any(|(i, text)| t.literal_text(request.sql, *i) != text) {
             return None;
         }
-        let mut out = BytesMut::with_capacity(request.sql.len() + 8 * parameters.len());
+        let columns = self.described.get().and_then(|d| Some(d.fields.as_ref()?.len())).unwrap_or_default();
+        let mut out = BytesMut::with_capacity(request.sql.len() + 8 * parameters.len() + 2 * columns);
         out.put_u16(0);
         out.put_u16(parameters.len() as u16);
         for p in parameters {
@@ -273,7 +277,7 @@ impl Compiled {
             out.put_u32(value.len() as u32);
             out.put_slice(value.as_bytes());
         }
-        out.put_u16(0);
+        put_formats(&mut out, &vec![0; columns]);
         Some(out.freeze())
     }
 }

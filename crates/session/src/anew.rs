@@ -198,24 +198,24 @@ impl Session {
 
 /// Errors that a catalog which has moved on may explain.
 fn is_stale(e: &ExecError) -> bool {
-    matches!(e, ExecError::Stale)
-        || has_other_columns(e)
-        || matches!(
-            e.code().as_str(),
-            sqlstate::UNDEFINED_TABLE
-                | sqlstate::UNDEFINED_COLUMN
-                | sqlstate::UNDEFINED_OBJECT
-                | sqlstate::UNDEFINED_FUNCTION
-                | sqlstate::CHECK_VIOLATION
-                | sqlstate::INVALID_SCHEMA_NAME
-        ) && !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+    let code = e.code();
+    let codes = [
+        sqlstate::UNDEFINED_TABLE,
+        sqlstate::UNDEFINED_COLUMN,
+        sqlstate::UNDEFINED_OBJECT,
+        sqlstate::UNDEFINED_FUNCTION,
+        sqlstate::CHECK_VIOLATION,
+        sqlstate::INVALID_SCHEMA_NAME,
+    ];
+    !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
+        && (matches!(e, ExecError::Stale) || has_other_columns(e) || codes.contains(&code.as_str()))
 }
 
 /// A node has other columns than those that it has prepared the statement for, or that it is asked for as the router knows them: where PostgreSQL says so
-/// (plancache.c, postgres.c).
+/// (plancache.c, pquery.c).
 fn has_other_columns(e: &ExecError) -> bool {
-    const SAID_BY: [&str; 2] = ["RevalidateCachedQuery", "exec_bind_message"];
-    let ExecError::Pool(pool::PoolError::Server(fields)) = e else { return false };
+    const SAID_BY: [&str; 2] = ["RevalidateCachedQuery", "PortalSetResultFormat"];
+    let fields = e.to_fields();
     fields.get(b'R').is_some_and(|routine| SAID_BY.contains(&routine))
 }
 

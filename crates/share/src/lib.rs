@@ -17,14 +17,15 @@ mod reply;
 mod worker;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings, StatementKey};
 use tokio::sync::oneshot;
+use wire::backend::Field;
 
 pub use many::Many;
 pub use queue::{Alone, SharedQueue};
@@ -61,13 +62,15 @@ pub struct SharedStatement {
     pub guard: Option<(StatementKey, String)>,
     /// How it is one of many rows.
     pub many: Option<Arc<Many>>,
+    /// The columns that clients were told of.
+    columns: OnceLock<Vec<Field>>,
     apart: Apart,
 }
 
 impl SharedStatement {
     /// Without a guard, and not one of many rows.
     pub fn new(key: StatementKey, text: String, types: Vec<u32>) -> Self {
-        SharedStatement { key, text, types, guard: None, many: None, apart: Apart::default() }
+        SharedStatement { key, text, types, guard: None, many: None, columns: OnceLock::new(), apart: Apart::default() }
     }
 
     /// With a statement behind it that fails if this one must not stand.
@@ -78,6 +81,11 @@ impl SharedStatement {
     /// It can be a row of these.
     pub fn one_of(self, many: Option<Arc<Many>>) -> Self {
         SharedStatement { many, ..self }
+    }
+
+    /// Clients were told of these columns; what is told first holds.
+    pub fn returns(&self, columns: &[Field]) {
+        self.columns.get_or_init(|| columns.to_vec());
     }
 
     pub(crate) fn many_key(&self) -> Option<StatementKey> {

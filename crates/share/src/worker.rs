@@ -1,5 +1,6 @@
 //! Sends batches of a shared queue and hands out their replies. It does not decide who may share.
 
+mod agree;
 mod batch;
 
 use pool::{PoolError, PooledConn, Remembers};
@@ -86,6 +87,17 @@ fn send_away(queue: &SharedQueue, jobs: impl Iterator<Item = Job>) {
 
 /// Runs one batch to its end; every job gets its outcome.
 async fn run(queue: &SharedQueue, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
+    match agree::others(queue, conn, jobs).await {
+        Ok(others) => send_away(queue, others.into_iter()),
+        // Nothing has run yet.
+        Err(_) => {
+            conn.mark_broken();
+            return send_away(queue, jobs.drain(..));
+        }
+    }
+    if jobs.is_empty() {
+        return;
+    }
     let mut batch = Batch::send(queue, conn, jobs);
     let received = batch.receive(queue, conn, jobs).await;
     match (received, queue.kind) {

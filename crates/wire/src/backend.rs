@@ -5,6 +5,7 @@ use bytes::{BufMut, BytesMut};
 use crate::error::Result;
 use crate::frame::Reader;
 use crate::put::{cstr, message, value};
+use crate::type_oid;
 
 /// One column of a RowDescription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,13 @@ impl Field {
     pub fn text(name: &str) -> Self {
         Field::new(name, 25, -1)
     }
+}
+
+/// Whether the node whose columns are `now` has those that a client was `told` of by another. Types of nodes' own have other numbers there.
+pub fn are_alike(told: &[Field], now: &[Field]) -> bool {
+    let is_own = |f: &Field| f.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID;
+    let alike = |(a, b): (&Field, &Field)| a.type_oid == b.type_oid || is_own(a) || is_own(b);
+    told.len() == now.len() && told.iter().zip(now).all(alike)
 }
 
 pub const IDLE: u8 = b'I';

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::object_ids::{self, OidColumns};
 use crate::request::{Bound, Limit, Request};
-use crate::route::{Forwarded, Ids, forward};
+use crate::route::{Forwarded, Ids, columns_told, forward_told};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::rows;
@@ -28,13 +28,19 @@ impl<C: Client> Work<'_, C> {
         self.takes_part(&mut p, compiled.plan.whole());
         let foreign = node != self.home();
         let ids = if foreign { self.object_ids(compiled, Some(bound)) } else { vec![] };
-        let types = bound.types_on(foreign);
+        let (types, told) = (bound.types_on(foreign), columns_told(compiled, request));
+        put::parse(p.lane.conn.out(), "", request.sql, &types);
+        if let Some(told) = told
+            && let Err(e) = self.put_agreement(&mut p.lane, compiled, "", told).await
+        {
+            self.put_back(p).await;
+            return Err(e);
+        }
         let out = p.lane.conn.out();
-        put::parse(out, "", request.sql, &types);
         put::bind_tail(out, limit.portal, "", &bound.tail);
         put::execute(out, limit.portal, limit.rows);
         rows::put_look(out, compiled.looks().of(node));
-        let done = self.portal_rows(p, &ids).await?;
+        let done = self.portal_rows(p, &ids, told).await?;
         Ok(Forwarded { node: Some(node), ..done })
     }
 
@@ -56,14 +62,14 @@ impl<C: Client> Work<'_, C> {
         let ids = if foreign { object_ids::columns(&self.epoch.snapshot, fields, Some(bound)) } else { vec![] };
         let mut p = self.lane(node).await?;
         put::execute(p.lane.conn.out(), name, rows_max);
-        self.portal_rows(p, &ids).await
+        self.portal_rows(p, &ids, None).await
     }
 
-    async fn portal_rows(&mut self, mut p: Participant, ids: &OidColumns) -> Result<Forwarded> {
+    async fn portal_rows(&mut self, mut p: Participant, ids: &OidColumns, told: Option<&[Field]>) -> Result<Forwarded> {
         put::sync(p.lane.conn.out());
         p.lane.conn.sent_sync();
         let result = match p.lane.conn.flush().await {
-            Ok(()) => forward(&mut p.lane, self.client, false, Ids::Values(ids)).await,
+            Ok(()) => forward_told(&mut p.lane, self.client, Ids::Values(ids), told).await,
             Err(e) => Err(e.into()),
         };
         self.put_back(p).await;

@@ -208,7 +208,7 @@ impl Heard<'_> {
 
     /// What the client was told of, with what the table is now on the node, which keeps it so to the end of the statement.
     fn compare(&mut self, told: &[backend::Field], frame: &Frame) -> Result<()> {
-        if !are_alike(told, &backend::parse_row_description(frame.body())?) {
+        if !backend::are_alike(told, &backend::parse_row_description(frame.body())?) {
             self.refused.get_or_insert(ExecError::Stale);
         }
         Ok(())
@@ -251,13 +251,6 @@ async fn in_pieces<C: Client>(lane: &mut Lane, total: usize, mut client: Option<
         }
         midway.0.conn.fill().await.map_err(ExecError::lost)?;
     }
-}
-
-/// Types of nodes' own have other numbers there.
-fn are_alike(told: &[backend::Field], now: &[backend::Field]) -> bool {
-    let is_own = |f: &backend::Field| f.type_oid >= wire::type_oid::FIRST_NORMAL_OBJECT_ID;
-    let alike = |(a, b): (&backend::Field, &backend::Field)| a.type_oid == b.type_oid || is_own(a) || is_own(b);
-    told.len() == now.len() && told.iter().zip(now).all(alike)
 }
 
 /// What the guard behind a statement says.

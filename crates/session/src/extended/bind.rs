@@ -76,6 +76,7 @@ impl Session {
             formats: b.formats,
             result_formats: b.result_formats,
         };
+        let bound = if columns == 0 { bound } else { bound.of_columns(columns) };
         if !b.portal.is_empty() && self.portals.contains(b.portal) {
             return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
         }
