@@ -59,12 +59,12 @@ def test_a_transaction_reads_its_own_rows(secret):
         connection.rollback()
 
 
-def test_what_can_have_no_copy_is_refused(columns):
-    columns.server.run(
+def test_what_can_have_no_copy_is_refused(secret):
+    secret.server.run(
         "drop table if exists c_local, c_keyless", "create table c_local (id int primary key)",
         "create table c_keyless (id int)", "select create_distributed_table('c_keyless', 'id')",
     )  # fmt: skip
-    with columns.server.connect() as connection:
+    with secret.server.connect() as connection:
         for sql, state, said in [
             ("select herd.add_column_copy('c_local')", "0A000", "not distributed"),
             ("select herd.add_column_copy('c_keyless')", "55000", "no primary key"),

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness import processes, router
-from harness.moves import JOBS_RUNNING, LEFT_ON_NODES
+from harness.moves import wait_until_tidy
 from harness.started import Routers
 
 LOGICAL = {"wal_level": "logical", "max_wal_senders": "6", "max_replication_slots": "6"}
@@ -71,17 +71,8 @@ class Elastic(Routers):
             if tables:
                 connection.execute(f"drop table {tables} cascade")
 
-    def left_behind(self) -> list:
-        """What a move has made and not taken away, anywhere."""
-        sql = f"{LEFT_ON_NODES} union all select 'prepared', gid from pg_prepared_xacts"
-        found = [(number, *row) for number in range(1, NODES + 1) for row in self.on_node(number, sql)]
-        return found + self.on_node(1, JOBS_RUNNING)
-
     def is_tidy(self, seconds_max: float = 30) -> None:
-        deadline = time.monotonic() + seconds_max
-        while left := self.left_behind():
-            assert time.monotonic() < deadline, left
-            time.sleep(0.2)
+        wait_until_tidy(self.nodes, seconds_max)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 
 from harness import router
 
-from .places import reached
+from .places import Asked, reached
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
 
@@ -77,23 +77,14 @@ def waiting(elastic, tmp_path, request):
     tmp_path.chmod(0o777)
     flag = tmp_path / "flag"
     slow = elastic.router(f"move.copied:wait:{flag}")
-    said: list = []
-
-    def move():
-        try:
-            slow.server.run(_call(elastic, getattr(request, "param", "move"), "i_waits", 1))
-            said.append(None)
-        except psycopg.Error as error:
-            said.append(error)
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    reached(flag, thread, said)
+    call = _call(elastic, getattr(request, "param", "move"), "i_waits", 1)
+    asked = Asked(lambda: slow.server.run(call))
+    reached(flag, asked)
 
     def goes_on():
         flag.unlink(missing_ok=True)
-        thread.join(60)
-        return said[0]
+        asked.join(60)
+        return asked.said[0]
 
     yield goes_on
     goes_on()

@@ -1,11 +1,11 @@
 """A shard of tables that are partitioned by time: of each partition its part goes, and of whatever is colocated."""
 
 import datetime
-import threading
-import time
 
 import psycopg
 import pytest
+
+from .places import Asked, reached
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
 
@@ -151,28 +151,16 @@ def test_what_is_changed_meanwhile_wins(made, change, tmp_path):
     made.a.run("drop table e_of")
     waits = tmp_path / "waits"
     waiting = made.router(f"move.followed:wait:{waits}")
-    failed = []
-
-    def moves():
-        try:
-            made.moves("e_at_1", 1, waiting.server)
-        except psycopg.Error as e:
-            failed.append(e.sqlstate)
-
     shards = made.shards("e_at_1")
-    thread = threading.Thread(target=moves)
-    thread.start()
+    asked = Asked(lambda: made.moves("e_at_1", 1, waiting.server))
     try:
-        deadline = time.monotonic() + 20
-        while not waits.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        reached(waits, asked)
         made.a.run(change)
     finally:
         waits.unlink(missing_ok=True)
-        thread.join(60)
+        asked.join(60)
         waiting.stop()
-    assert failed == ["55006"] and made.shards("e_at_1") == shards
+    assert asked.sqlstates == ["55006"] and made.shards("e_at_1") == shards
     made.is_tidy()
     with made.b.connect() as connection:
         connection.execute("insert into e_at (id, at, v) values (1, %s, 1)", (datetime.date(2026, 1, 31),))

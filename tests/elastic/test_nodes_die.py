@@ -5,13 +5,11 @@ It does not know what the router does at the places.
 """
 
 import os
-import threading
 import time
 
-import psycopg
 import pytest
 
-from .places import reached
+from .places import Asked, reached
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
 
@@ -31,12 +29,7 @@ _CASES = _ALL if os.environ.get("HERD_ALL_PLACES") else _QUICK
 
 @pytest.mark.parametrize("place, kind, victim", _CASES)
 def test_a_node_that_dies(elastic, tmp_path, place, kind, victim):
-    elastic.a.run(
-        "drop table if exists k_dies", "create table k_dies (id int primary key, v int not null)",
-        "select create_distributed_table('k_dies', 'id', colocate_with => 'none')", f"insert into k_dies select g, g from generate_series(1, {ROWS}) g",
-    )
-    before = elastic.shards("k_dies")
-    shard = next(shard for shard, node in sorted(before.items()) if node == SOURCE)
+    before, shard = _filled(elastic, "k_dies")
     tmp_path.chmod(0o777)
     flag = tmp_path / "flag"
     slow = elastic.router(f"{place}:wait:{flag}")
@@ -68,33 +61,20 @@ def test_a_node_that_dies(elastic, tmp_path, place, kind, victim):
 
 def test_who_waits_for_a_move_is_told(elastic, tmp_path):
     """A call that is not in the background ends with an error, leaves nothing, and is made again."""
-    elastic.a.run(
-        "drop table if exists k_waits", "create table k_waits (id int primary key, v int not null)",
-        "select create_distributed_table('k_waits', 'id', colocate_with => 'none')", f"insert into k_waits select g, g from generate_series(1, {ROWS}) g",
-    )
-    before = elastic.shards("k_waits")
-    shard = next(shard for shard, node in sorted(before.items()) if node == SOURCE)
+    before, shard = _filled(elastic, "k_waits")
     tmp_path.chmod(0o777)
-    flag, said = tmp_path / "flag", []
+    flag = tmp_path / "flag"
     call = f"select herd.move_shard('k_waits', {shard}, {TARGET})"
     slow = elastic.router(f"move.rows:wait:{flag}")
-
-    def asks():
-        try:
-            slow.server.run(call)
-            said.append(None)
-        except psycopg.Error as error:
-            said.append(error.sqlstate)
-
-    asking = threading.Thread(target=asks)
-    asking.start()
+    asked = Asked(lambda: slow.server.run(call))
     try:
-        reached(flag, asking, said)
+        reached(flag, asked)
         elastic.kills(SOURCE)
         flag.unlink()
-        asking.join(30)
+        asked.join(30)
         elastic.starts(SOURCE)
-        assert said and said[0] and said[0][:2] in ("08", "57"), said
+        [sqlstate] = asked.sqlstates
+        assert sqlstate and sqlstate[:2] in ("08", "57"), asked.said
         elastic.is_tidy()
         assert elastic.shards("k_waits") == before
         elastic.b.run(call)
@@ -104,6 +84,16 @@ def test_who_waits_for_a_move_is_told(elastic, tmp_path):
     finally:
         flag.unlink(missing_ok=True)
         slow.stop()
+
+
+def _filled(elastic, table: str) -> tuple[dict[int, int], int]:
+    """The table's shards, with their nodes, and one that is on SOURCE."""
+    elastic.a.run(
+        f"drop table if exists {table}", f"create table {table} (id int primary key, v int not null)",
+        f"select create_distributed_table('{table}', 'id', colocate_with => 'none')", f"insert into {table} select g, g from generate_series(1, {ROWS}) g",
+    )
+    before = elastic.shards(table)
+    return before, next(shard for shard, node in sorted(before.items()) if node == SOURCE)
 
 
 def _is_free(elastic, table: str) -> None:

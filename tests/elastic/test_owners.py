@@ -1,11 +1,9 @@
 """What a table's owner does while somebody else moves its shards: his code does not come to run as anybody else."""
 
-import threading
-
 import psycopg
 import pytest
 
-from .places import reached
+from .places import Asked, reached
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
 
@@ -36,27 +34,18 @@ def hers(elastic):
 @pytest.mark.parametrize("index", ["create index bait_x on hers.bait (hers.quiet(v))", "create index bait_x on hers.bait (v) where hers.quiet(v) > 0"])
 def test_an_index_that_is_made_meanwhile(elastic, hers, tmp_path, place, index):
     tmp_path.chmod(0o777)
-    flag, said = tmp_path / "flag", []
+    flag = tmp_path / "flag"
     slow = elastic.router(f"{place}:wait:{flag}")
-
-    def move():
-        try:
-            slow.server.run(f"select herd.move_shard('hers.bait', 1, {elastic.shards('bait')[1] % 3 + 1})")
-            said.append("moved")
-        except psycopg.Error as error:
-            said.append(error.sqlstate)
-
-    thread = threading.Thread(target=move)
-    thread.start()
+    asked = Asked(lambda: slow.server.run(f"select herd.move_shard('hers.bait', 1, {elastic.shards('bait')[1] % 3 + 1})"))
     try:
-        reached(flag, thread, said)
+        reached(flag, asked)
         with elastic.b.connect(user="mover_mallory") as mallory:
             mallory.execute(index)
     finally:
         flag.unlink(missing_ok=True)
-        thread.join(60)
+        asked.join(60)
         slow.stop()
-    assert said == ["55006"]
+    assert asked.sqlstates == ["55006"]
     risen = [n for n in (1, 2, 3) if elastic.on_node(n, "select rolsuper from pg_roles where rolname = 'mover_mallory'") != [(False,)]]
     assert risen == []
     elastic.is_tidy()

@@ -19,9 +19,11 @@ from pathlib import Path
 
 import psycopg
 
+from harness.moves import wait_until_tidy
+
 from . import program
 from .cluster import Cluster
-from .moving import Mover, wait_until_tidy
+from .moving import Mover
 
 _MONEY = 1000
 # The client can't know: the connection ended during COMMIT, or the router says so itself.
@@ -187,7 +189,7 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_com
     resolved_in = cluster.wait_until_nothing_is_prepared(10)
     moved = {}
     for mover in movers:
-        moved = {"moves": mover.done, "moves' errors": mover.codes, "tidy_s": round(wait_until_tidy(cluster, 30), 1)}
+        moved = {"moves": mover.done, "moves' errors": mover.codes, "tidy_s": round(wait_until_tidy(cluster.nodes, 30, others_commit=True), 1)}
     return _judge(cluster, crew, watch, accounts) | moved | {
         "kills": kills, "last_resolved_s": round(resolved_in, 1), "clients": clients, "nodes": len(cluster.nodes),
         "synchronous_commit": synchronous_commit,

@@ -6,10 +6,8 @@ It does not know what is in the tables.
 import random
 import re
 import threading
-import time
 
 import psycopg
-from harness.moves import JOBS_RUNNING, LEFT_ON_NODES
 
 from .cluster import Cluster
 
@@ -65,21 +63,3 @@ class Mover(threading.Thread):
         bounds = {number: tuple(map(int, re.findall(r"\d+", bound))) for number, bound in rows}
         modulus, remainder = bounds[shard]
         return next((n for n, (m, r) in bounds.items() if m == modulus and m % 2 == 0 and abs(r - remainder) == m // 2), None)
-
-
-def wait_until_tidy(cluster: Cluster, seconds_max: float) -> float:
-    """Seconds until nothing of any move is left on any node."""
-    started = time.monotonic()
-    while left := _left(cluster):
-        assert time.monotonic() < started + seconds_max, f"left behind after {seconds_max} s: {left}"
-        time.sleep(0.2)
-    return time.monotonic() - started
-
-
-def _left(cluster: Cluster) -> list:
-    found = []
-    for node in cluster.nodes:
-        with node.server.connect() as connection:
-            found += [(node.server.name, *row) for row in connection.execute(LEFT_ON_NODES)]
-    with cluster.nodes[0].server.connect() as connection:
-        return found + connection.execute(JOBS_RUNNING).fetchall()

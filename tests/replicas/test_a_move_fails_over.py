@@ -11,7 +11,7 @@ import pytest
 
 from elastic.places import reached
 from harness import processes, router
-from harness.moves import JOBS_RUNNING, LEFT_ON_NODES
+from harness.moves import wait_until_tidy
 
 from .conftest import Replicas
 
@@ -44,22 +44,6 @@ class Synchronous(Replicas):
         process.wait()
         self.standbys[at].server.run("select pg_promote()")
         self.servers[at] = self.standbys[at]
-
-    def is_tidy(self) -> None:
-        deadline = time.monotonic() + 60
-
-        def left() -> list:
-            found = []
-            for at, server in enumerate(self.servers):
-                with server.server.connect() as connection:
-                    found += connection.execute(f"{LEFT_ON_NODES} union all select 'prepared', gid from pg_prepared_xacts").fetchall()
-                    if at == 0:
-                        found += connection.execute(JOBS_RUNNING).fetchall()
-            return found
-
-        while found := left():
-            assert time.monotonic() < deadline, found
-            time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +127,7 @@ def test_the_source_fails_over(synchronous, tmp_path, place, at):
             assert len(found) == len(set(found)) and writer.there <= set(found) <= writer.there | writer.doubtful, (len(found), len(writer.there), len(writer.doubtful))
             assert connection.execute("select count(*), count(distinct id), sum(v) from f_rows where id <= %s", (ROWS,)).fetchone() == (ROWS, ROWS, ROWS * (ROWS + 1) // 2)
             assert len(writer.there) > 20, len(writer.there)
-        synchronous.is_tidy()
+        wait_until_tidy(synchronous.servers, 60)
         with b.connect() as connection:
             assert connection.execute("select object, problem from herd.verify").fetchall() == []
     finally:

@@ -107,8 +107,7 @@ pub fn message(data: &[u8]) -> Result<Message<'_>> {
 }
 
 fn lsn(r: &mut Reader<'_>) -> Result<Lsn> {
-    let bytes = r.bytes(8)?;
-    Ok(Lsn(bytes.iter().fold(0, |lsn, byte| lsn << 8 | u64::from(*byte))))
+    Ok(Lsn(r.u64()?))
 }
 
 fn relation(r: &mut Reader<'_>) -> Result<Relation> {

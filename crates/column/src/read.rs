@@ -106,15 +106,11 @@ impl Reads {
         };
         tokio::pin!(same, answer);
         // A table that is another one now may be why it failed; and if it is, or more has been written, nobody waits for the rows.
-        let (is_good, answer) = tokio::select! {
+        tokio::select! {
             biased;
-            is_good = &mut same => match is_good? {
-                true => (true, answer.await),
-                false => return Ok(None),
-            },
-            answer = &mut answer => (same.await?, answer),
-        };
-        if is_good { answer.map(Some) } else { Ok(None) }
+            is_good = &mut same => if is_good? { answer.await.map(Some) } else { Ok(None) },
+            answer = &mut answer => if same.await? { answer.map(Some) } else { Ok(None) },
+        }
     }
 
     fn all_are_ready(&self, tables: &[Table]) -> Result<()> {

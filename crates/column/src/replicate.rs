@@ -12,7 +12,7 @@ use pool::{Conn, PoolError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use wire::walsender::{Streamed, put_status, streamed};
-use wire::{ErrorFields, Frame, put, sqlstate};
+use wire::{ErrorFields, Frame, sqlstate};
 
 use crate::error::{Error, Result};
 use crate::jobs::Handle;
@@ -103,23 +103,10 @@ async fn start(shared: &Shared, from: Lsn) -> Result<Conn> {
     );
     let mut conn = node::connect_to_replicate(&shared.config).await?;
     for attempt in 0.. {
-        put::query(conn.out(), &sql);
-        conn.sent_sync();
-        conn.flush().await?;
-        let mut failure = None;
-        loop {
-            let frame = conn.frame().await?;
-            match frame.tag() {
-                b'W' => return Ok(conn),
-                b'E' => failure = Some(ErrorFields::parse(frame.body())?),
-                b'Z' => break,
-                _ => {}
-            }
-        }
-        match failure {
-            Some(e) if e.code() == sqlstate::OBJECT_IN_USE && attempt < ACTIVE_TRIES => {}
-            Some(e) => return Err(PoolError::Server(Box::new(e)).into()),
-            None => return Err(Error::surprise("the node does not stream")),
+        match conn.start_replication(&sql).await {
+            Ok(()) => return Ok(conn),
+            Err(PoolError::Server(e)) if e.code() == sqlstate::OBJECT_IN_USE && attempt < ACTIVE_TRIES => {}
+            Err(e) => return Err(e.into()),
         }
         tokio::time::sleep(ACTIVE_EVERY).await;
     }

@@ -11,12 +11,7 @@ use crate::{Context, Refusal, Result, by_argument, clock_text, needs, reads, rew
 
 /// REJECT_LIMIT, if it is a number: what else is wrong with it nodes say.
 pub fn reject_limit(copy: &ast::CopyStmt) -> Option<u64> {
-    let mut options = copy.options.iter().filter_map(|o| o.node.as_ref());
-    let value = options.find_map(|o| match o {
-        NodeEnum::DefElem(d) if d.defname.eq_ignore_ascii_case("reject_limit") => d.arg.as_deref()?.node.as_ref(),
-        _ => None,
-    })?;
-    match value {
+    match option(copy, "reject_limit")?.arg.as_deref()?.node.as_ref()? {
         NodeEnum::Integer(i) => u64::try_from(i.ival).ok(),
         NodeEnum::Float(f) => f.fval.parse().ok(),
         NodeEnum::String(s) => s.sval.trim().parse().ok(),
@@ -26,8 +21,14 @@ pub fn reject_limit(copy: &ast::CopyStmt) -> Option<u64> {
 
 /// Whether it says anything of this.
 pub fn has_option(copy: &ast::CopyStmt, name: &str) -> bool {
-    let mut options = copy.options.iter().filter_map(|o| o.node.as_ref());
-    options.any(|o| matches!(o, NodeEnum::DefElem(d) if d.defname.eq_ignore_ascii_case(name)))
+    option(copy, name).is_some()
+}
+
+fn option<'c>(copy: &'c ast::CopyStmt, name: &str) -> Option<&'c ast::DefElem> {
+    copy.options.iter().find_map(|o| match &o.node {
+        Some(NodeEnum::DefElem(d)) if d.defname.eq_ignore_ascii_case(name) => Some(&**d),
+        _ => None,
+    })
 }
 
 /// Refuses what each node would count for itself, where each gets other rows, and nobody could tell what it has passed over.

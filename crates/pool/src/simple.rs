@@ -98,6 +98,23 @@ impl Conn {
         Ok(())
     }
 
+    /// START_REPLICATION, to a walsender: what comes from now on is the stream, as CopyData, to the end of the connection. After an error it can
+    /// be used on.
+    pub async fn start_replication(&mut self, sql: &str) -> Result<(), PoolError> {
+        self.put_simple(sql)?;
+        self.flush().await?;
+        let mut failure = PoolError::from(WireError::Other("a walsender does not stream"));
+        loop {
+            let frame = self.frame().await?;
+            match frame.tag() {
+                b'W' => return Ok(()),
+                b'E' => failure = PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)),
+                b'Z' => return Err(failure),
+                _ => {}
+            }
+        }
+    }
+
     fn may_send(&self, sql: &str) -> Result<(), PoolError> {
         if self.outstanding() > 0 {
             return Err(WireError::Other("a statement was sent while replies are still to come").into());

@@ -124,6 +124,12 @@ impl<'a> Reader<'a> {
         Ok(self.rest.get_u32())
     }
 
+    /// Of eight bytes, big-endian; `Err`: fewer are left.
+    pub fn u64(&mut self) -> Result<u64> {
+        self.need(8)?;
+        Ok(self.rest.get_u64())
+    }
+
     /// The next `len` bytes; `Err`: fewer are left, and none is taken.
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         self.need(len)?;

@@ -20,12 +20,12 @@ pub fn streamed(body: &[u8]) -> Result<Streamed<'_>, WireError> {
     let mut r = Reader::new(body);
     match r.u8()? {
         b'w' => {
-            let (start, end) = (position(&mut r)?, position(&mut r)?);
+            let (start, end) = (r.u64()?, r.u64()?);
             r.bytes(8)?;
             Ok(Streamed::Data { start, end, data: r.bytes(r.remaining())? })
         }
         b'k' => {
-            let end = position(&mut r)?;
+            let end = r.u64()?;
             r.bytes(8)?;
             Ok(Streamed::Keepalive { end, reply: r.u8()? != 0 })
         }
@@ -44,10 +44,6 @@ pub fn put_status(out: &mut BytesMut, received: u64, stored: u64, reply: bool) {
     body.put_u64(0);
     body.put_u8(reply.into());
     put::copy_data(out, &body);
-}
-
-fn position(r: &mut Reader<'_>) -> Result<u64, WireError> {
-    Ok((u64::from(r.u32()?) << 32) | u64::from(r.u32()?))
 }
 
 #[cfg(test)]

@@ -45,8 +45,7 @@ impl<C: Client> Work<'_, C> {
         for part in parts {
             let statement = Fill::new(bound, &self.now).statement([&part.text]);
             let described = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;
-            let fields = described.fields.unwrap_or_default();
-            let mut fields = fields;
+            let mut fields = described.fields.unwrap_or_default();
             if let Planned::Query { tree: Ok(Finish::Merge(m)), .. } = &compiled.plan {
                 // What the client sees passes as it is.
                 let visible = fields.len().saturating_sub(m.sort.len());

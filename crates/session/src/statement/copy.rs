@@ -79,13 +79,11 @@ impl Session {
             None => None,
         };
         // As any other statement: who has a table on some nodes and waits for it on others is in a change's way.
-        if self.transaction.is_block() || !self.router.herd.pauses.none() {
-            let of_query = query.iter().flat_map(|q| q.relations().map(|r| r.oid).chain(q.plan.whole().others.clone()));
-            let tables = relation.iter().map(|r| r.oid).chain(of_query).collect();
-            let writes = c.is_from || query.iter().any(|q| q.plan.whole().writes);
-            if self.begins_with(tables, writes).await? {
-                return Box::pin(self.copy_once(c, sql, bulk)).await;
-            }
+        let of_query = query.iter().flat_map(|q| q.relations().map(|r| r.oid).chain(q.plan.whole().others.clone()));
+        let tables = relation.iter().map(|r| r.oid).chain(of_query).collect();
+        let writes = c.is_from || query.iter().any(|q| q.plan.whole().writes);
+        if self.begins_with(tables, writes).await? {
+            return Box::pin(self.copy_once(c, sql, bulk)).await;
         }
         self.work().copy(c, sql, relation, query, bulk).await
     }

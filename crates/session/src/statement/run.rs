@@ -189,9 +189,6 @@ impl Session {
 
     /// As [`begins_with`](Self::begins_with), with all tables of what is planned: whether it has to be planned anew.
     pub(crate) async fn begins_anew(&mut self, compiled: &Compiled) -> Result<bool> {
-        if !self.transaction.is_block() && self.router.herd.pauses.none() {
-            return Ok(false);
-        }
         let whole = compiled.plan.whole();
         let tables = compiled.relations().map(|r| r.oid).chain(whole.others.iter().copied()).collect();
         Box::pin(self.begins_with(tables, whole.writes)).await
@@ -200,6 +197,9 @@ impl Session {
     /// A statement begins with tables. Where a change takes its locks on one that the transaction has not touched it waits. Whether the
     /// catalog is another one afterwards.
     pub(super) async fn begins_with(&mut self, mut tables: Vec<u32>, writes: bool) -> Result<bool> {
+        if !self.transaction.is_block() && self.router.herd.pauses.none() {
+            return Ok(false);
+        }
         tables.retain(|oid| !self.transaction.has_touched(*oid));
         if tables.is_empty() || self.own_catalog.is_own() {
             return Ok(false);

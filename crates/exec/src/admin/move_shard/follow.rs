@@ -95,18 +95,7 @@ impl Stream {
         let sql = format!(
             "START_REPLICATION SLOT \"{slot}\" LOGICAL 0/0 (proto_version '1', publication_names '{publication}', messages 'true')"
         );
-        put::query(self.source.out(), &sql);
-        self.source.sent_sync();
-        self.source.flush().await?;
-        loop {
-            let frame = self.source.frame().await?;
-            match frame.tag() {
-                b'W' => return Ok(()),
-                b'E' => return Err(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?)).into()),
-                b'Z' => return Err(ExecError::internal("the shard's node does not stream")),
-                _ => {}
-            }
-        }
+        Ok(self.source.start_replication(&sql).await?)
     }
 
     /// Makes a mark, and applies what comes before it.
@@ -190,5 +179,5 @@ fn in_the_moment() -> ExecError {
 fn commit_end(message: &[u8]) -> std::result::Result<u64, wire::WireError> {
     let mut r = Reader::new(message);
     r.bytes(1 + 1 + 8)?;
-    Ok((u64::from(r.u32()?) << 32) | u64::from(r.u32()?))
+    r.u64()
 }

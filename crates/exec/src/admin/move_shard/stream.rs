@@ -128,17 +128,13 @@ impl Stream {
         put::query(self.copy.out(), copy);
         self.copy.sent_sync();
         self.copy.flush().await?;
-        let (mut failure, mut there, mut read) = (None, Rows::default(), 0);
+        let (mut failure, mut there) = (None, Rows::default());
         loop {
             let frame = self.copy.frame().await?;
             match frame.tag() {
                 b'd' => {
                     there.see(frame.body());
-                    read += frame.body().len();
-                    if read > WAITING_BYTES {
-                        read = 0;
-                        self.pace.rest().await?;
-                    }
+                    self.pace.rest().await?;
                 }
                 b'E' => failure = Some(PoolError::Server(Box::new(ErrorFields::parse(frame.body())?))),
                 b'Z' => return failure.map_or(Ok(there), |e| Err(e.into())),
