@@ -423,7 +423,7 @@ def test_rows_have_the_columns_that_were_told(read):
     stop.set()
     [t.join(40) for t in threads]
     assert failed == [] and not any(t.is_alive() for t in threads)
-    assert done[0] > 100 and done[1] > 2, done
+    assert done[0] > 50 and done[1] > 0, done
     print(f"{done[0]} statements, {done[1]} pairs of changes")
 
 

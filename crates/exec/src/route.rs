@@ -70,21 +70,23 @@ impl<C: Client> Work<'_, C> {
                 _ => None,
             },
         };
-        let mut new = None;
+        let mut used = None;
         let put = match request.bound {
             None => {
                 put_simple(&mut p.lane, compiled, request, shard, behind);
                 Ok(())
             }
-            Some(bound) => self.put_bound(&mut p.lane, compiled, (request, bound), shard, behind, &mut new).await,
+            Some(bound) => self.put_bound(&mut p.lane, compiled, (request, bound), shard, behind, &mut used).await,
         };
         let result = match put {
             Ok(()) => self.finish_route(&mut p, compiled, request).await,
             Err(e) => Err(e),
         };
-        // It has been prepared for columns that nobody was told of.
-        if let (Err(ExecError::Stale), Some(new)) = (&result, new) {
-            p.lane.conn.statements.remove(&new);
+        if let (Err(e), Some(used)) = (&result, used)
+            && (matches!(e, ExecError::Stale) || e.to_fields().has_other_columns())
+        {
+            // It is prepared for columns that nobody was told of.
+            p.lane.conn.statements.remove(&used);
         }
         self.put_back(p).await;
         result.map_err(|e| match shard {
@@ -93,7 +95,7 @@ impl<C: Client> Work<'_, C> {
         })
     }
 
-    /// As a prepared statement, which the node keeps, unless it comes but once. `new`: it had none of this key.
+    /// As a prepared statement, which the node keeps, unless it comes but once. `used`: its key there.
     async fn put_bound(
         &mut self,
         lane: &mut Lane,
@@ -101,7 +103,7 @@ impl<C: Client> Work<'_, C> {
         (request, bound): (&Request<'_>, &Bound),
         shard: Option<i32>,
         behind: Behind,
-        new: &mut Option<StatementKey>,
+        used: &mut Option<StatementKey>,
     ) -> Result<()> {
         let spliced = || compiled.spliced(request.sql, request.template(), shard?);
         let types = bound.types_on(lane.node != self.home());
@@ -116,6 +118,7 @@ impl<C: Client> Work<'_, C> {
         // In front, so that it is there whatever becomes of the statement.
         let guard = behind.guard.as_ref().map(|g| prepare_guard(lane, g));
         let key = if *types == *bound.types { compiled.statement_key(shard, settings, make) } else { make() };
+        *used = Some(key);
         let name = match lane.conn.statements.get(&key) {
             Some(name) => Some(name),
             None => {
@@ -126,10 +129,7 @@ impl<C: Client> Work<'_, C> {
                         put::parse(lane.conn.out(), "", text, &types);
                         None
                     }
-                    false => {
-                        *new = Some(key);
-                        Some(lane.conn.prepare(key, text, &types).0)
-                    }
+                    false => Some(lane.conn.prepare(key, text, &types).0),
                 };
                 // What is prepared already PostgreSQL itself refuses to run with other columns.
                 if let Some(told) = columns_told(compiled, request) {

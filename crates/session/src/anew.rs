@@ -208,15 +208,7 @@ fn is_stale(e: &ExecError) -> bool {
         sqlstate::INVALID_SCHEMA_NAME,
     ];
     !matches!(e, ExecError::Client(_) | ExecError::Partial(_))
-        && (matches!(e, ExecError::Stale) || has_other_columns(e) || codes.contains(&code.as_str()))
-}
-
-/// A node has other columns than those that it has prepared the statement for, or that it is asked for as the router knows them: where PostgreSQL says so
-/// (plancache.c, pquery.c).
-fn has_other_columns(e: &ExecError) -> bool {
-    const SAID_BY: [&str; 2] = ["RevalidateCachedQuery", "PortalSetResultFormat"];
-    let fields = e.to_fields();
-    fields.get(b'R').is_some_and(|routine| SAID_BY.contains(&routine))
+        && (matches!(e, ExecError::Stale) || e.to_fields().has_other_columns() || codes.contains(&code.as_str()))
 }
 
 /// What a client has written: a statement, and its parameters' values.

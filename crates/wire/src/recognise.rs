@@ -10,6 +10,9 @@ use crate::{ErrorFields, sqlstate};
 const CHANGE_ROWS: [&str; 4] =
     ["simple_heap_update", "simple_heap_delete", "simple_table_tuple_update", "simple_table_tuple_delete"];
 
+/// The functions that find a statement's columns to be others than it was prepared for (plancache.c), or than it is asked for (pquery.c).
+const OTHER_COLUMNS: [&str; 2] = ["RevalidateCachedQuery", "PortalSetResultFormat"];
+
 /// The functions that take a row of COPY's text apart (copyfromparse.c): until 17, and since 18.
 const READ_COPY_ROWS: [&str; 2] = ["NextCopyFrom", "CopyFromTextLikeOneRow"];
 
@@ -29,6 +32,11 @@ impl ErrorFields {
         self.code() == sqlstate::INTERNAL_ERROR
             && self.is_raised_by(&CHANGE_ROWS)
             && self.message().starts_with("tuple concurrently ")
+    }
+
+    /// The node has other columns than those that it has prepared the statement for, or that it is asked for.
+    pub fn has_other_columns(&self) -> bool {
+        self.is_raised_by(&OTHER_COLUMNS)
     }
 
     /// A relation is missing that is named with this schema. PostgreSQL names it in the message alone.

@@ -151,6 +151,10 @@ impl Batch {
                         // The settings could not be applied: what follows ran under others.
                         conn.mark_broken();
                     }
+                    if fields.has_other_columns() {
+                        // They are prepared again, for today's columns.
+                        conn.mark_broken();
+                    }
                     if !failed {
                         self.note_failure(&fields, jobs);
                     }
