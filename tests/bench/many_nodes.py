@@ -1,9 +1,10 @@
 """A herd of many nodes: databases of a few servers stand for them. What a router's start, its catalog, a change of it and a statement cost, and what
 a statement over all nodes does.
 
-    python tests/bench/many_nodes.py [--nodes 1000] [--shards 100000] [--tables 200] [--routers 10] [--seconds 5]
+    python tests/bench/many_nodes.py [--nodes 1000] [--absent 0] [--shards 100000] [--tables 200] [--routers 10] [--seconds 5]
 
-Of `shards` most are in the catalog only: tables on home without partitions, in groups of two. One table of a shard a node is real.
+`absent`: nodes besides that are in the catalog only, with shards of those tables, so that a catalog of a thousand can be looked at where a thousand
+databases on one machine would be what takes the time. Of `shards` most are in the catalog only: tables on home without partitions, in groups of two. One table of a shard a node is real.
 """
 
 import dataclasses
@@ -74,6 +75,22 @@ def simulate(home: Server, shards: int, tables: int) -> None:
         c.execute("vacuum analyze herd.shard")
 
 
+def add_absent(home: Server, nodes: int) -> None:
+    """Rows of the catalog for nodes that nobody can reach, and shards on them in place of those that are in the catalog alone."""
+    with home.connect() as c:
+        c.execute("set session_replication_role = replica")
+        c.execute("insert into herd.node (id, name, host, port, database) select 10000 + n, 'absent' || n, '127.0.0.1', 1, 'absent' || n from generate_series(1, %s) n", (nodes,))
+        c.execute("update herd.shard set node = 10001 + number %% %s where colocation in (select colocation from herd.relation where name like 'simulated%%')", (nodes,))
+        c.execute("update herd.epoch set epoch = epoch + 1, kinds = kinds + 1")
+        c.execute("vacuum analyze herd.shard")
+
+
+def loaded_in(started: router.Router) -> float:
+    """Milliseconds, as its log says."""
+    took = re.findall(r"took.*?=.*?([\d.]+)(ms|s)", re.sub(r"\x1b\[[0-9;]*m", "", started.log()))
+    return float(took[-1][0]) * (1000 if took[-1][1] == "s" else 1)
+
+
 def a_change(server: Server, count: int = 7) -> float:
     """Milliseconds of a statement that changes the catalog a little."""
     took = []
@@ -89,7 +106,7 @@ def a_change(server: Server, count: int = 7) -> float:
 
 
 def main() -> None:
-    chosen = arguments(__doc__, nodes=1000, shards=100_000, tables=200, routers=10, seconds=5)
+    chosen = arguments(__doc__, nodes=1000, absent=0, shards=100_000, tables=200, routers=10, seconds=5)
     allow_many_files()
     servers = [router.node(f"many{n}", SETTINGS) for n in range(SERVERS + 1)]
     home = servers[0]
@@ -168,8 +185,7 @@ def main() -> None:
             started = time.monotonic()
             routers.append(router.Router(router.conninfo(home), nodes, shards=8, start_seconds_max=300))
             note("a further router up in", time.monotonic() - started, "s")
-        took = re.findall(r"took.*?=.*?([\d.]+)(ms|s)", re.sub(r"\x1b\[[0-9;]*m", "", routers[-1].log()))
-        note("the catalog loaded in", float(took[-1][0]) * (1000 if took[-1][1] == "s" else 1), "ms")
+        note("the catalog loaded in", loaded_in(routers[-1]), "ms")
         note("its memory", resident(routers[-1].process.pid), "MB")
         time.sleep(5)
         before = [(read_bytes(r.process.pid), processor(r.process.pid)) for r in routers[1:]]
@@ -178,6 +194,11 @@ def main() -> None:
         note("idle: processor time of a router, of one core", statistics.median((processor(r.process.pid) - b[1]) / 10 * 100 for r, b in zip(routers[1:], before)), "%")
         note("a change, all routers", a_change(big.server), "ms")
         note("connections of clients to servers", str(backends(servers)), "")
+        if chosen.absent:
+            add_absent(home.server, chosen.absent)
+            routers.append(router.Router(router.conninfo(home), nodes, shards=8, start_seconds_max=300))
+            note(f"the catalog with {chosen.absent} absent nodes besides loaded in", loaded_in(routers[-1]), "ms")
+            note("its memory", resident(routers[-1].process.pid), "MB")
         print_table("many nodes", ["what", "figure", "unit"], table)
     finally:
         for made in [*routers, *servers]:

@@ -1,4 +1,4 @@
-//! Room for clients beside a copy: while any of them are at work on the nodes that it reads and fills, it rests for as long as it has worked; where nobody is,
+//! Room for clients beside a copy: while any of them are at work on the nodes that it reads and fills, it rests for longer than it has worked; where nobody is,
 //! it does not rest. It does not know what is copied.
 
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ impl Pace {
         let worked = self.begun.elapsed();
         if worked >= PIECE {
             if self.is_beside_others().await? {
-                tokio::time::sleep(worked.min(REST_MAX)).await;
+                tokio::time::sleep((worked + worked / 4).min(REST_MAX)).await;
             }
             self.begun = Instant::now();
         }
