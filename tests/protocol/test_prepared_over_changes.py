@@ -105,6 +105,19 @@ def test_types_of_parameters_stay(both, before, after, value):
     assert answers(*herd) == answers(*plain)
 
 
+@pytest.mark.parametrize("over", ["generate_series(1, 3) g", "poc_d"], ids=["of home", "over several nodes"])
+def test_a_prepared_fetch_of_another_cursor(both, over):
+    def answers(connection) -> list:
+        connection.exec_(f"begin; declare poc_c cursor for select 1 from {over}".encode())
+        assert not connection.prepare(b"fetch", b"fetch 2 from poc_c").error_message
+        first = said(connection.exec_prepared(b"fetch", []))
+        connection.exec_(f"close poc_c; declare poc_c cursor for select 1, 'two', 3 from {over}".encode())
+        return [first, said(connection.exec_prepared(b"fetch", [])), said(connection.exec_(b"commit"))]
+
+    (_, plain), (_, herd) = both()
+    assert answers(herd) == answers(plain)
+
+
 # Each of one key.
 TOLD = [
     "select * from poc_told where k = $1",

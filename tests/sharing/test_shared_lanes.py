@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import time
+from decimal import Decimal
 
 import asyncpg
 import pytest
@@ -243,7 +244,7 @@ def test_settings_keep_clients_apart(tables):
         await connection.execute(f"SET timezone = '{zone}'")
         for i in range(60):
             statement = "SELECT current_setting('timezone') FROM counters WHERE id = $1"
-            assert await connection.fetchval(statement, i + 1) == zone
+            assert [tuple(row) for row in await connection.fetch(statement, i + 1)] == [(zone,)]
         await connection.close()
 
     async def run():
@@ -251,6 +252,37 @@ def test_settings_keep_clients_apart(tables):
         await asyncio.gather(*(client(zones[n % 3]) for n in range(24)))
 
     asyncio.run(run())
+
+
+def test_statements_that_are_new_under_other_settings(tables):
+    """Before its first rows come from a connection a node is asked for a statement's columns, under its client's settings: their own answer is none of the
+    statements', and nobody is sent away for it."""
+    statements = {
+        "SELECT id FROM counters WHERE id = $1": lambda i, zone: (i,),
+        "SELECT current_setting('timezone'), id::text FROM counters WHERE id = $1": lambda i, zone: (zone, str(i)),
+        "SELECT id::text, 1.5 AS x, id FROM counters WHERE id = $1": lambda i, zone: (str(i), Decimal("1.5"), i),
+        "SELECT current_setting('timezone') FROM counters WHERE id = $1": lambda i, zone: (zone,),
+    }
+    before = tables.shared()
+
+    async def client(zone, n):
+        connection = await connect(tables.server)
+        await connection.execute(f"SET timezone = '{zone}'")
+        dice = random.Random(n)
+        for i in range(1, 60):
+            sql = dice.choice(list(statements))
+            # Without a row limit, which does not travel with others.
+            assert [tuple(row) for row in await connection.fetch(sql, i)] == [statements[sql](i, zone)], sql
+        await connection.close()
+
+    async def run():
+        zones = ["UTC", "Asia/Tokyo", "Europe/Berlin"]
+        await asyncio.gather(*(client(zones[n % 3], n) for n in range(36)))
+
+    asyncio.run(run())
+    after = tables.shared()
+    told = {name: after[name] - before[name] for name in after}
+    assert told["statements"] > 300 and told["sent_away"] * 20 < told["statements"], told
 
 
 def test_a_killed_router_loses_nothing_acknowledged(tables):

@@ -20,6 +20,9 @@ pub struct Bound {
     pub tail: Bytes,
 }
 
+/// Bytes.
+const LONG: usize = 16 << 10;
+
 impl Bound {
     /// Of the parameter at position `i`, from 0: 0 is text, 1 binary.
     pub fn format(&self, i: usize) -> i16 {
@@ -31,9 +34,10 @@ impl Bound {
         frontend::format_of(&self.result_formats, i)
     }
 
-    /// With a format for each of so many columns: a node that has more or fewer of them by now refuses to run it (pquery.c).
+    /// With a format for each of so many columns: a node that has more or fewer of them by now refuses to run it (pquery.c). Long values are not copied
+    /// for it.
     pub fn of_columns(mut self, columns: usize) -> Bound {
-        if self.result_formats.len() != columns {
+        if self.result_formats.len() != columns && self.tail.len() < LONG {
             let before = self.tail.len().saturating_sub(size_of::<i16>() * (1 + self.result_formats.len()));
             self.result_formats = (0..columns).map(|i| self.result_format(i)).collect();
             let mut tail = BytesMut::with_capacity(before + size_of::<i16>() * (1 + columns));

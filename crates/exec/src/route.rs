@@ -86,7 +86,7 @@ impl<C: Client> Work<'_, C> {
             && (matches!(e, ExecError::Stale) || e.to_fields().has_other_columns())
         {
             // It is prepared for columns that nobody was told of.
-            p.lane.conn.statements.remove(&used);
+            p.lane.conn.statements.forget(&used);
         }
         self.put_back(p).await;
         result.map_err(|e| match shard {
@@ -119,25 +119,24 @@ impl<C: Client> Work<'_, C> {
         let guard = behind.guard.as_ref().map(|g| prepare_guard(lane, g));
         let key = if *types == *bound.types { compiled.statement_key(shard, settings, make) } else { make() };
         *used = Some(key);
-        let name = match lane.conn.statements.get(&key) {
-            Some(name) => Some(name),
-            None => {
+        let name = match (lane.conn.statements.get(&key), compiled.once) {
+            (Some(name), _) => Some(name),
+            (None, once) => {
                 let text = spliced();
                 let text = text.as_deref().unwrap_or(request.sql);
-                let name = match compiled.once {
-                    true => {
-                        put::parse(lane.conn.out(), "", text, &types);
-                        None
-                    }
-                    false => Some(lane.conn.prepare(key, text, &types).0),
-                };
-                // What is prepared already PostgreSQL itself refuses to run with other columns.
-                if let Some(told) = columns_told(compiled, request) {
-                    self.put_agreement(lane, compiled, name.as_deref().unwrap_or_default(), told).await?;
+                if once {
+                    put::parse(lane.conn.out(), "", text, &types);
                 }
-                name
+                (!once).then(|| lane.conn.prepare(key, text, &types).0)
             }
         };
+        // What has been compared already PostgreSQL itself refuses to run with other columns.
+        if let Some(told) = columns_told(compiled, request)
+            && !lane.conn.statements.has_agreed(&key, backend::mark_of(told))
+        {
+            lane.conn.statements.agree(&key, backend::mark_of(told));
+            self.put_agreement(lane, compiled, name.as_deref().unwrap_or_default(), told).await?;
+        }
         put::bind_tail(lane.conn.out(), "", name.as_deref().unwrap_or_default(), &bound.tail);
         put::execute(lane.conn.out(), "", 0);
         put_behind(lane, guard, behind.look);

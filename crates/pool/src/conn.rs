@@ -242,7 +242,7 @@ impl Conn {
             return (name, false);
         }
         let (name, evicted) = self.statements.insert(key);
-        if let Some(old) = evicted {
+        for old in self.statements.take_forgotten().into_iter().chain(evicted) {
             put::close(&mut self.wbuf, b'S', &old);
         }
         self.ledger.scan(&self.wbuf);

@@ -90,11 +90,14 @@ pub struct StatementCache {
     names: u64,
     /// Inserted, and their Parses not answered yet, in order, with the numbers of these.
     unproved: VecDeque<(u64, StatementKey, StatementName)>,
+    /// Forgotten here, and not closed on the node yet.
+    forgotten: Vec<StatementName>,
 }
 
 struct Entry {
     key: StatementKey,
     name: StatementName,
+    columns: Option<u64>,
     newer: Option<u32>,
     older: Option<u32>,
 }
@@ -111,7 +114,30 @@ impl StatementCache {
             max: max.clamp(1, u32::MAX as usize),
             names: 0,
             unproved: VecDeque::new(),
+            forgotten: Vec::new(),
         }
+    }
+
+    /// The node has said that the statement gives the columns of this mark (`backend::mark_of`), or will say otherwise soon.
+    pub fn agree(&mut self, key: &StatementKey, columns: u64) {
+        if let Some(at) = self.slots.get(key) {
+            self.entries[*at as usize].columns = Some(columns);
+        }
+    }
+
+    /// Whether that is so: if not, it is to be described.
+    pub fn has_agreed(&self, key: &StatementKey, columns: u64) -> bool {
+        self.slots.get(key).is_some_and(|at| self.entries[*at as usize].columns == Some(columns))
+    }
+
+    /// It is prepared for other columns than are wanted; the node is told with the next Parse.
+    pub fn forget(&mut self, key: &StatementKey) {
+        let name = self.remove(key);
+        self.forgotten.extend(name);
+    }
+
+    pub(crate) fn take_forgotten(&mut self) -> Vec<StatementName> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// The Parse of a statement that was just inserted is on its way, the connection's so manieth.
@@ -159,7 +185,7 @@ impl StatementCache {
         };
         self.names += 1;
         let name = StatementName::number(self.names);
-        let entry = Entry { key, name, newer: None, older: None };
+        let entry = Entry { key, name, columns: None, newer: None, older: None };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = entry;
@@ -189,6 +215,7 @@ impl StatementCache {
         self.entries.clear();
         self.free.clear();
         self.unproved.clear();
+        self.forgotten.clear();
         (self.newest, self.oldest) = (None, None);
     }
 

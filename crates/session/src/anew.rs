@@ -19,6 +19,8 @@ const COPIES_DIFFER_MAX: Duration = Duration::from_secs(10);
 /// How often it is tried again though nothing has moved.
 const FRUITLESS_MAX: usize = 5;
 const FRUITLESS_PAUSE: Duration = Duration::from_millis(20);
+/// The same where a node says that it has other tables or columns than home, however often home is asked.
+const STILL_MAX: usize = 50;
 
 /// What it was like when the statement began.
 pub struct Retry {
@@ -120,10 +122,17 @@ impl Session {
         if retry.stale.get_or_insert_with(Instant::now).elapsed() > STALE_MAX {
             return false;
         }
+        let ours = self.epoch.snapshot.epoch;
         let stale = match e {
-            ExecError::Stale => self.kinds_moved().await,
+            ExecError::Stale => self.kinds_moved().await && (self.moved_beyond(ours) || retry.fruitless < STILL_MAX),
             _ => self.catalog_moved().await,
         };
+        if stale && !self.moved_beyond(ours) {
+            // Some node is ahead of home, or behind it; or differs from it for good.
+            retry.fruitless += 1;
+            tokio::time::sleep(FRUITLESS_PAUSE).await;
+            return true;
+        }
         // What was decided by the time of our catalog is done on all nodes after this; that needs to be seen once.
         if !stale && retry.fruitless == 0 && e.code() != sqlstate::CHECK_VIOLATION {
             retry.fruitless = 1;
@@ -139,6 +148,10 @@ impl Session {
             retry.fruitless = 0;
         }
         stale
+    }
+
+    fn moved_beyond(&self, epoch: i64) -> bool {
+        self.router.herd.epoch.load().snapshot.epoch > epoch
     }
 
     /// Kinds of tables are not what our catalog says: it is loaded anew, unless somebody has done that.

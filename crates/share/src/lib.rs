@@ -25,7 +25,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings, StatementKey};
 use tokio::sync::oneshot;
-use wire::backend::Field;
+use wire::backend::{self, Field};
 
 pub use many::Many;
 pub use queue::{Alone, SharedQueue};
@@ -62,8 +62,8 @@ pub struct SharedStatement {
     pub guard: Option<(StatementKey, String)>,
     /// How it is one of many rows.
     pub many: Option<Arc<Many>>,
-    /// The columns that clients were told of.
-    columns: OnceLock<Vec<Field>>,
+    /// The columns that clients were told of, and their mark.
+    columns: OnceLock<(u64, Vec<Field>)>,
     apart: Apart,
 }
 
@@ -85,7 +85,7 @@ impl SharedStatement {
 
     /// Clients were told of these columns; what is told first holds.
     pub fn returns(&self, columns: &[Field]) {
-        self.columns.get_or_init(|| columns.to_vec());
+        self.columns.get_or_init(|| (backend::mark_of(columns), columns.to_vec()));
     }
 
     pub(crate) fn many_key(&self) -> Option<StatementKey> {

@@ -31,6 +31,14 @@ impl Field {
     }
 }
 
+/// Stands for the types of columns as [`are_alike`] compares them; never 0.
+pub fn mark_of(columns: &[Field]) -> u64 {
+    let own = type_oid::FIRST_NORMAL_OBJECT_ID;
+    let types = columns.iter().map(|f| u64::from(f.type_oid.min(own)));
+    types.fold(columns.len() as u64 + 1, |mark, oid| (mark.rotate_left(9) ^ oid).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        | 1
+}
+
 /// Whether the node whose columns are `now` has those that a client was `told` of by another. Types of nodes' own have other numbers there.
 pub fn are_alike(told: &[Field], now: &[Field]) -> bool {
     let is_own = |f: &Field| f.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID;

@@ -76,7 +76,11 @@ impl Session {
             formats: b.formats,
             result_formats: b.result_formats,
         };
-        let bound = if columns == 0 { bound } else { bound.of_columns(columns) };
+        // What is looked up each time it runs may give other columns than before.
+        let bound = match prepared.parsed {
+            Parsed::Planned(_) if columns > 0 => bound.of_columns(columns),
+            _ => bound,
+        };
         if !b.portal.is_empty() && self.portals.contains(b.portal) {
             return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
         }

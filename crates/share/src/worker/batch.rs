@@ -44,9 +44,7 @@ impl Batch {
             batch.before = 1;
         }
         if jobs.len() > 1 {
-            let most = queue.settings.at_most("lock_timeout", LOCK_TIMEOUT);
-            let sql = format!("SELECT pg_catalog.set_config('lock_timeout','{}ms',true)", most.as_millis());
-            batch.prepared(conn, StatementKey::of(&sql, &[]), &sql, &[], &NO_PARAMETERS);
+            put_lock_timeout(queue, conn);
             batch.own = true;
         }
         // Those that can be one statement come together.
@@ -64,7 +62,7 @@ impl Batch {
         guards.dedup();
         batch.hold |= !guards.is_empty();
         for (key, sql) in guards {
-            batch.prepared(conn, *key, sql, &[], &NO_PARAMETERS);
+            put_prepared(conn, *key, sql, &[], &NO_PARAMETERS);
         }
         put::sync(conn.out());
         conn.sent_sync();
@@ -81,26 +79,20 @@ impl Batch {
                 Some((many, bind)) => {
                     queue.counters.merged.fetch_add(now.len() as u64, Ordering::Relaxed);
                     let rows = many.rows(now.len());
-                    self.prepared(conn, rows.key, &rows.text, &rows.types, &bind);
+                    put_prepared(conn, rows.key, &rows.text, &rows.types, &bind);
                     self.executions.push_back(now.len());
                     self.together.push(many.clone());
                 }
                 None => {
                     for job in now {
                         let s = &job.statement;
-                        self.prepared(conn, s.key, &s.text, &s.types, &job.bind);
+                        put_prepared(conn, s.key, &s.text, &s.types, &job.bind);
                         self.executions.push_back(1);
                     }
                 }
             }
             alike = rest;
         }
-    }
-
-    fn prepared(&mut self, conn: &mut PooledConn, key: StatementKey, text: &str, types: &[u32], bind: &[u8]) {
-        let (name, _) = conn.prepare(key, text, types);
-        put::bind_tail(conn.out(), "", &name, bind);
-        put::execute(conn.out(), "", 0);
     }
 
     /// Reads to ReadyForQuery. True: all of it is done. Reads are handed out as they come; what remains in `jobs`
@@ -112,7 +104,7 @@ impl Batch {
         jobs: &mut Vec<Job>,
     ) -> Result<bool, PoolError> {
         while conn.flush_or_fill().await? == Progress::Filled {}
-        let mut failed = false;
+        let (mut failed, mut unfit) = (false, false);
         let mut messages: Vec<Bytes> = Vec::new();
         // Jobs are taken from the front as they complete; a vector in reverse makes that cheap.
         if !self.hold {
@@ -147,14 +139,8 @@ impl Batch {
                     if fields.is_fatal() {
                         return Err(PoolError::Server(Box::new(fields)));
                     }
-                    if self.before > 0 {
-                        // The settings could not be applied: what follows ran under others.
-                        conn.mark_broken();
-                    }
-                    if fields.has_other_columns() {
-                        // They are prepared again, for today's columns.
-                        conn.mark_broken();
-                    }
+                    // The settings could not be applied: what follows ran under others. Or what it has prepared is for other columns.
+                    unfit |= self.before > 0 || fields.has_other_columns();
                     if !failed {
                         self.note_failure(&fields, jobs);
                     }
@@ -183,6 +169,9 @@ impl Batch {
                 b'N' if !self.own => messages.push(frame.raw),
                 _ => {}
             }
+        }
+        if unfit {
+            conn.mark_broken();
         }
         if !failed && self.hold && self.done.len() != jobs.len() {
             return Err(PoolError::Closed {
@@ -237,4 +226,17 @@ impl Batch {
             _ => faulty.statement.set_apart(),
         }
     }
+}
+
+/// Who waits for a lock shall not make the others of its batch wait: to the end of the transaction.
+pub(super) fn put_lock_timeout(queue: &SharedQueue, conn: &mut PooledConn) {
+    let most = queue.settings.at_most("lock_timeout", LOCK_TIMEOUT);
+    let sql = format!("SELECT pg_catalog.set_config('lock_timeout','{}ms',true)", most.as_millis());
+    put_prepared(conn, StatementKey::of(&sql, &[]), &sql, &[], &NO_PARAMETERS);
+}
+
+fn put_prepared(conn: &mut PooledConn, key: StatementKey, text: &str, types: &[u32], bind: &[u8]) {
+    let (name, _) = conn.prepare(key, text, types);
+    put::bind_tail(conn.out(), "", &name, bind);
+    put::execute(conn.out(), "", 0);
 }
