@@ -81,6 +81,19 @@ impl ExecError {
         ExecError::Sql(Box::new(fields))
     }
 
+    /// Home has said that who asks may write to the view: what its rule uses is that one's owner's to use, in PostgreSQL.
+    pub fn of_rule(self, view: &str) -> Self {
+        if self.code() != sqlstate::INSUFFICIENT_PRIVILEGE {
+            return self;
+        }
+        let message =
+            format!("writing to view \"{view}\" by its rules needs your own right to the tables that they use");
+        let mut fields = ErrorFields::error(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Have the rights to these tables granted to you, or write to them as the view's owner.");
+        fields.set(b'D', self.to_fields().message());
+        ExecError::Sql(Box::new(fields))
+    }
+
     /// A node says that a row is none of its shard's: one that UPDATE in WITH, or MERGE, gave another key than the statement
     /// was sent by. A row of VALUES goes by its own key, and the word is the node's.
     pub fn of_strays(self, plan: &plan::Planned) -> Self {

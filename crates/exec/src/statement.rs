@@ -58,6 +58,19 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         placed: Option<Placed>,
     ) -> Result<Forwarded> {
+        let Some(view) = &compiled.plan.whole().by_rule else {
+            return self.run_planned(compiled, request, placed).await;
+        };
+        Box::pin(self.may_by_rule(compiled, request)).await?;
+        Box::pin(self.run_planned(compiled, request, placed)).await.map_err(|e| e.of_rule(view))
+    }
+
+    async fn run_planned(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        placed: Option<Placed>,
+    ) -> Result<Forwarded> {
         let clock = compiled.plan.whole().clock.as_deref();
         let anew = match clock.filter(|_| self.transaction.is_active() && request.limit.is_none()) {
             Some(clock) => Box::pin(self.at_moment(compiled, request, clock)).await?,

@@ -6,6 +6,7 @@
 pub mod answered;
 pub mod ask;
 pub mod ask_key;
+pub mod by_rule;
 pub mod code;
 pub mod copy_lane;
 pub mod cut;

@@ -51,6 +51,9 @@ pub fn not_counted() -> Refusal {
 /// Refuses code in the condition that does not find where it runs what it uses: on home for a local table's rows, else where each row
 /// belongs. `relation`: the table, if it is in the catalog.
 pub fn refuse_code(copy: &ast::CopyStmt, relation: Option<&Relation>, cx: &Context) -> Result<()> {
+    if let Some(view) = copy.relation.as_ref().and_then(|rv| crate::instead_of::view(rv, cx)) {
+        return Err(crate::through_views::refusal(view, "with triggers, by COPY,"));
+    }
     let Some(condition) = copy.where_clause.as_deref() else { return Ok(()) };
     let tree = as_query(condition, relation);
     needs::refuse_called(&tree, cx)?;

@@ -12,7 +12,7 @@ use crate::ddl::{self, Mode};
 use crate::kind::Kind;
 use crate::router_views::RouterView;
 use crate::special::{Special, special};
-use crate::{Context, Refusal, Result, backends, by_argument, programs};
+use crate::{Context, Refusal, Result, backends, by_argument, instead_of, programs};
 
 /// What is done with a statement: one of seven.
 #[derive(Debug)]
@@ -151,7 +151,9 @@ impl<'s> Plan<'s> {
                 None if s.into_clause.is_some() => around(Plan::Utility(Utility::of(statement))),
                 None => Plan::Query(does()).of_rows(),
             },
-            InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_) if programs::is_run(statement, cx) => {
+            InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_)
+                if programs::is_run(statement, cx) || instead_of::written(statement, cx).is_some() =>
+            {
                 Plan::Session(Own::Code)
             }
             InsertStmt(_) => Plan::Insert(does()).of_rows(),

@@ -35,6 +35,7 @@ mod hidden;
 pub mod in_turn;
 mod inline;
 pub mod insert;
+pub mod instead_of;
 pub mod keys;
 pub mod kind;
 pub mod levels;
@@ -63,6 +64,7 @@ pub mod rewrite;
 pub mod router_views;
 mod row_ids;
 mod row_order;
+mod rules;
 pub mod same;
 pub mod scope;
 pub mod select;
@@ -240,6 +242,14 @@ fn plan_rewritten(changed: NodeEnum, cx: &Context, steps: &Steps) -> Result<Plan
 }
 
 fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
+    if let Some((ruled, view)) = rules::of(statement, has_with(text), cx)? {
+        let mut plan = match ruled {
+            rules::Ruled::Home => Planned::home(true),
+            rules::Ruled::Action(tree) => plan_rewritten(*tree, cx, steps)?,
+        };
+        plan.whole_mut().by_rule = Some(view);
+        return Ok(plan);
+    }
     if let Some((tree, views)) = opened::views(statement, cx)? {
         let mut plan = plan_rewritten(tree, cx, steps)?;
         plan.whole_mut().apart_views.extend(views);

@@ -530,13 +530,15 @@ pub fn defaults_set(statement: &NodeEnum) -> Vec<&str> {
 }
 
 /// What stands for a view over the herd's tables is placed as they are. One with code of its own would, on home, reach home's part of
-/// them; but a trigger that takes the rows of an INSERT is home's own affair: what it does has been judged.
+/// them; but a trigger that takes the rows of an INSERT is home's own affair: what it does has been judged, unless
+/// it is run step by step (`instead_of.rs`).
 fn refuse_view(rv: &ast::RangeVar, statement: &NodeEnum, cx: &Context) -> Result<()> {
     let Some(view) = cx.relation(rv).filter(|r| r.kind == RelationKind::View && r.through.is_none()) else {
         return Ok(());
     };
     let reads_herd = view.view.as_ref().is_some_and(|v| crate::views::reads_herd(&v.query, cx));
-    let by_trigger = matches!(statement, NodeEnum::InsertStmt(_)) && view.triggers;
+    let by_trigger =
+        matches!(statement, NodeEnum::InsertStmt(_)) && view.triggers && !crate::instead_of::is_run(view, cx);
     if !reads_herd || by_trigger {
         return Ok(());
     }

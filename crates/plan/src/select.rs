@@ -44,6 +44,7 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         local: false,
         rules: false,
         apart_views: vec![],
+        by_rule: None,
         clock: None,
         current_of: None,
         sequences: Sequences::None,

@@ -137,6 +137,9 @@ pub struct Whole {
     pub by_standby: bool,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
     pub apart_views: Vec<String>,
+    /// The view that it writes to by rules (see `rules.rs`): only home has them, and is asked before whether it understands the statement
+    /// as it was written, and whether who asks may run it.
+    pub by_rule: Option<String>,
     /// It reads the clock (see `moment.rs`).
     pub clock: Option<Box<Clock>>,
     /// It changes the row that the cursor of this name stands on: it goes where that is.
@@ -554,6 +557,7 @@ impl Whole {
             narrow: None,
             by_standby: false,
             apart_views: vec![],
+            by_rule: None,
             clock: None,
             current_of: None,
         }

@@ -10,6 +10,7 @@ mod cursors;
 mod each;
 mod each_row;
 mod expanded;
+mod instead_of;
 mod once;
 mod raise;
 mod records;

@@ -182,6 +182,7 @@ copy rr_cp (a, b) from stdin (format csv, header match);
 a,c
 1,2
 \.
+-- simple only
 copy rr_cp (a) from stdin (freeze, format text);
 20
 \.

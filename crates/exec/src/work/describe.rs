@@ -286,7 +286,7 @@ impl<C: Client> Work<'_, C> {
 }
 
 /// The first row of a statement's answer, as text.
-async fn first_row(lane: &mut Lane, statement: &NodeStatement) -> Result<Vec<Option<String>>> {
+pub async fn first_row(lane: &mut Lane, statement: &NodeStatement) -> Result<Vec<Option<String>>> {
     rows::send_statement(lane, None, statement, false, &[]);
     lane.conn.flush().await?;
     let mut row = vec![];

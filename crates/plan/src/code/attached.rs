@@ -3,7 +3,7 @@
 //! A foreign key that sets a column to its default has each node compute that. Transition tables hold the rows of one node: on
 //! a distributed table they are not the statement's. It does not know statements.
 
-use catalog::code::Attached;
+use catalog::code::{Attached, Object};
 use catalog::{Relation, RelationKind};
 
 use super::breach::{Breach, How};
@@ -21,6 +21,19 @@ impl Graph<'_> {
             return None;
         }
         let kind = self.kind(table);
+        // A router does what it says, in the place of a statement.
+        if a.what == "rule" && table.kind == RelationKind::View && self.is_of_herd(table) {
+            return None;
+        }
+        // A router runs its function, row by row.
+        if a.what == "trigger"
+            && a.rows
+            && table.kind == RelationKind::View
+            && self.is_of_herd(table)
+            && self.is_program(a)
+        {
+            return None;
+        }
         let is_of_rows = a.what == "trigger" && a.rows && kind == PlacementKind::Distributed;
         let (mut reach, mut why) = (self.reach_of_attached(a), None);
         if is_of_rows && self.uses_distributed(&reach) {
@@ -53,6 +66,20 @@ impl Graph<'_> {
             true => Broken { refusal: Refusal { hint: Some(hint.into()), ..broken.refusal }, ..broken },
             false => broken,
         })
+    }
+
+    /// The function of a trigger can be run step by step.
+    fn is_program(&self, a: &Attached) -> bool {
+        let functions = self.uses(a.object()).filter(|u| u.class == b'f');
+        let mut routines = functions.filter_map(|u| self.routines.get(&u.oid).copied());
+        routines.next().is_some_and(|r| r.open && matches!(super::same_key::read(r), Some(Ok(_))))
+    }
+
+    /// A view over distributed or reference tables, and none that only home has: every node has it.
+    fn is_of_herd(&self, view: &Relation) -> bool {
+        let reads = self.reach_of(Object { class: b'r', oid: view.oid }).reads;
+        let any = |kind| reads.meets(self.of_kind(kind));
+        (any(PlacementKind::Distributed) || any(PlacementKind::Reference)) && !any(PlacementKind::Local)
     }
 
     /// Of a foreign key: what a node would set is another value on each, or needs a sequence, which is on home.

@@ -103,7 +103,7 @@ fn column_named(table: &str, column: &str) -> Option<(Name, String)> {
 }
 
 /// A function's code; none: no trigger calls it.
-fn read(routine: &Routine) -> Option<Result<Trigger, Why>> {
+pub(super) fn read(routine: &Routine) -> Option<Result<Trigger, Why>> {
     let tree = sql::parse(&routine.definition, true).ok().and_then(|mut s| s.pop())?;
     let trigger = Trigger::of(&tree)?;
     Some(if routine.opaque { Err("is too long to be read".into()) } else { trigger.map_err(Why::from) })

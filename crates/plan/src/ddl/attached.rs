@@ -1,6 +1,6 @@
 //! What hangs on a table: triggers, rules, policies, extended statistics.
 
-use crate::Refusal;
+use crate::{Refusal, rules};
 use sql::ast::{self, Node, RangeVar};
 use sql::{NodeEnum, names};
 
@@ -27,7 +27,8 @@ pub fn trigger(cx: &Cx, s: &ast::CreateTrigStmt) -> Decided {
     }
 }
 
-/// CREATE RULE: on home alone; refused on what other nodes have too.
+/// CREATE RULE: on home alone. Of a view that other nodes have, too, the router makes of a statement what the rule says
+/// (`rules.rs`), which has to be something that it understands.
 pub fn rule(cx: &Cx, s: &ast::RuleStmt) -> Decided {
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
     let name = names::table(rv);
@@ -43,13 +44,14 @@ pub fn rule(cx: &Cx, s: &ast::RuleStmt) -> Decided {
             ),
             "A trigger can often take its place.",
         )),
-        Some(r) if is_view(r) && !cx.view_is_local(r) => Err(Refusal::new(
-            format!(
-                "rules on view \"{}\", which reads tables of the herd, are not supported: code on a node would write by them, and find that node's rows alone",
-                r.name
-            ),
-            "Write to the tables themselves.",
-        )),
+        Some(r) if is_view(r) && !cx.view_is_local(r) => match rules::why_not(s, r.oid, cx.snapshot) {
+            None => Ok(Ddl::Home),
+            Some(why) => Err(Refusal::new(
+                format!("rules on view \"{}\", which reads tables of the herd, {why} are not supported", r.name),
+                "Each of INSERT, UPDATE and DELETE may have one rule that does something: DO INSTEAD one INSERT … VALUES, UPDATE or DELETE for \
+                 the same. Or write to the tables themselves.",
+            )),
+        },
         _ => Ok(Ddl::Home),
     }
 }

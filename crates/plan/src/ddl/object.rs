@@ -33,6 +33,8 @@ pub fn on_object(cx: &Cx, kind: i32, object: Option<&Node>) -> Decided {
         _ => None,
     };
     match (relation, kind) {
+        // Only home has them.
+        (_, O::ObjectRule) => Ok(Ddl::Home),
         (Some(name), _) => on_relation(cx, name),
         (
             None,

@@ -37,6 +37,8 @@ pub fn rename(cx: &Cx, s: &RenameStmt) -> Decided {
             let guard = format!("pg_catalog.to_regtype({}) IS NOT NULL", quote_literal(&text(names::table(rv))));
             return Ok(Ddl::Nodes(Box::new(cx.everywhere_if(guard))));
         }
+        // Only home has them.
+        O::ObjectRule => return Ok(Ddl::Home),
         _ => {}
     }
     let Some(rv) = &s.relation else {

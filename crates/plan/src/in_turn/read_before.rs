@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use catalog::{Oid, Relation};
+use catalog::{Oid, Relation, RelationKind};
 use sql::ast::{self, CommonTableExpr, Node, RangeVar};
 use sql::walk::Visit;
 use sql::{NodeEnum, build, clauses, relations, search};
@@ -102,16 +102,23 @@ impl ReadBefore<'_> {
     /// Takes the written tables out of a statement that waits for a change. `None`: more is needed of one than its columns.
     fn take(&mut self, statement: &mut NodeEnum) -> Option<()> {
         let target = clauses::target(statement).map(std::ptr::from_ref::<RangeVar>);
-        let mut found = vec![];
+        let (mut found, mut keyed) = (vec![], vec![]);
         search::each_relation(statement, |rv| {
             if !target.is_some_and(|t| std::ptr::eq(t, rv)) && self.is_written(rv) {
                 found.push(called(rv).to_string());
+                if self
+                    .cx
+                    .relation(rv)
+                    .is_none_or(|r| r.kind != RelationKind::Table || r.unique.iter().any(|u| u.primary))
+                {
+                    keyed.push(called(rv).to_string());
+                }
             }
         });
         if found.is_empty() {
             return Some(());
         }
-        let words = Words::of(statement, &found)?;
+        let words = Words::of(statement, &found, &keyed)?;
         search::each_relation_mut(statement, |rv| {
             if !target.is_some_and(|t| std::ptr::eq(t, rv))
                 && self.is_written(rv)
@@ -165,8 +172,8 @@ struct Words {
 
 impl Words {
     /// `None`: rows are named as a whole, or by what only a table has; they are locked or sampled; or columns stand beside a GROUP BY
-    /// that a primary key may allow.
-    fn of(statement: &NodeEnum, tables: &[String]) -> Option<Words> {
+    /// that a primary key may allow (`check_functional_grouping` in pg_constraint.c). `keyed`: tables that may have one.
+    fn of(statement: &NodeEnum, tables: &[String], keyed: &[String]) -> Option<Words> {
         let mut words = Words { names: HashSet::new(), all: false };
         let (mut stars, mut listed, mut only_columns) = (0, 0, true);
         search::each(statement, |n| match n {
@@ -189,7 +196,7 @@ impl Words {
             }
             _ => {}
         });
-        let mut grouped = Grouped { tables, found: false };
+        let mut grouped = Grouped { tables: keyed, found: false };
         search::visit(statement, &mut grouped);
         only_columns &= !grouped.found;
         words.all |= stars > 0;

@@ -51,6 +51,10 @@ impl Session {
         refusal: ExecError,
     ) -> Result<Forwarded> {
         let names = self.names();
+        if let Some(view) = plan::instead_of::written(statement, &names) {
+            let view = view.clone();
+            return Box::pin(self.instead_of(statement, sql, bound, view, refusal)).await;
+        }
         let call = match statement {
             NodeEnum::DoStmt(_) => None,
             _ => match programs::call(statement, &names) {

@@ -25,6 +25,8 @@ impl Session {
             }
             self.io.copy_begins(option(c, "encoding").is_some());
         }
+        // Nothing of this transaction can have made or truncated its table.
+        let alone = !self.transaction.is_active();
         let mut retry = self.retry();
         let result = loop {
             let e = match self.copy_once(&copy, sql, bulk).await {
@@ -39,8 +41,22 @@ impl Session {
         self.router.metrics.statement(CountedAs::Copy, started.elapsed());
         match result {
             Ok(f) => Ok(f),
+            Err(e) if alone && self.freezes_shards(c, &e) => Err(ExecError::sql(
+                sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
+            )),
             Err(e) => Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e)).await),
         }
+    }
+
+    /// A node says that it can't FREEZE the rows of a table which is partitioned there, but for its users is not (`CopyFrom` in copyfrom.c).
+    fn freezes_shards(&self, c: &ast::CopyStmt, e: &ExecError) -> bool {
+        let cx = plan::Context::new(&self.epoch.snapshot, &self.search_path, &self.temporary);
+        let table = c.relation.as_ref().and_then(|rv| cx.relation(rv)).and_then(|r| r.distribution());
+        e.code() == sqlstate::FEATURE_NOT_SUPPORTED
+            && e.to_fields().get(b'R') == Some("CopyFrom")
+            && c.options.iter().any(|o| matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "freeze"))
+            && table.is_some_and(|d| d.partitions.is_none())
     }
 
     /// Planned and run once.

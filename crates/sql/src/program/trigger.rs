@@ -80,6 +80,11 @@ impl Trigger {
         Ok(Trigger { program, rows, given })
     }
 
+    /// The program, the variables NEW and OLD, and how many variables PL/pgSQL gives it, the first ones.
+    pub fn into_parts(self) -> (Program, [usize; 2], usize) {
+        (self.program, self.rows, self.given)
+    }
+
     /// It puts another value into a column of NEW or OLD, or another row.
     pub fn changes(&self, column: &str) -> bool {
         let mut changed = self.program.changed.iter().map(|(place, _)| place);
