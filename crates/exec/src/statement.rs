@@ -58,11 +58,11 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         placed: Option<Placed>,
     ) -> Result<Forwarded> {
-        let Some(view) = &compiled.plan.whole().by_rule else {
+        let Some(by_rule) = &compiled.plan.whole().by_rule else {
             return self.run_planned(compiled, request, placed).await;
         };
         Box::pin(self.may_by_rule(compiled, request)).await?;
-        Box::pin(self.run_planned(compiled, request, placed)).await.map_err(|e| e.of_rule(view))
+        Box::pin(self.run_planned(compiled, request, placed)).await.map_err(|e| e.of_rule(&by_rule.view))
     }
 
     async fn run_planned(

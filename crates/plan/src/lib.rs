@@ -242,12 +242,12 @@ fn plan_rewritten(changed: NodeEnum, cx: &Context, steps: &Steps) -> Result<Plan
 }
 
 fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) -> Result<Planned> {
-    if let Some((ruled, view)) = rules::of(statement, has_with(text), cx)? {
+    if let Some((ruled, by_rule)) = rules::of(statement, has_with(text), cx)? {
         let mut plan = match ruled {
-            rules::Ruled::Home => Planned::home(true),
+            rules::Ruled::Nothing | rules::Ruled::Wrong => Planned::home(true),
             rules::Ruled::Action(tree) => plan_rewritten(*tree, cx, steps)?,
         };
-        plan.whole_mut().by_rule = Some(view);
+        plan.whole_mut().by_rule = Some(by_rule);
         return Ok(plan);
     }
     if let Some((tree, views)) = opened::views(statement, cx)? {

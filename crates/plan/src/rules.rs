@@ -18,6 +18,7 @@ use catalog::{Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, build, relations, search};
 
+use crate::types::ByRule;
 use crate::{Context, Refusal, Result, views};
 use read::{Event, Rule};
 
@@ -26,21 +27,24 @@ const ROW: &str = "herd: row";
 
 /// What a statement that writes to a view with rules becomes.
 pub enum Ruled {
-    /// Home does it as it is: its rules leave nothing of it, or PostgreSQL's own error.
-    Home,
+    /// Home does it as it is: its rules leave nothing of it.
+    Nothing,
+    /// PostgreSQL's own error, which home is asked for.
+    Wrong,
     Action(Box<NodeEnum>),
 }
 
 /// With the view's name; `None`: no rule has a say in it. `with`: the statement may have WITH queries, which may write.
-pub fn of(statement: &NodeEnum, with: bool, cx: &Context) -> Result<Option<(Ruled, String)>> {
+pub fn of(statement: &NodeEnum, with: bool, cx: &Context) -> Result<Option<(Ruled, ByRule)>> {
     if with && let Some(view) = search::find(statement, |n| target(n).and_then(|(rv, event)| ruled(rv, event, cx))) {
         return Err(refusal(&view.relation.name, "in a WITH query"));
     }
     let Some((rv, event)) = target(statement) else { return Ok(None) };
     let Some(found) = ruled(rv, event, cx) else { return Ok(None) };
-    let name = found.relation.name.clone();
+    let (view, oid) = (found.relation.name.clone(), found.relation.oid);
     let ruled = found.rewritten(statement, event, cx)?;
-    Ok(Some((ruled, name)))
+    let wrong = matches!(ruled, Ruled::Wrong);
+    Ok(Some((ruled, ByRule { view, oid, wrong })))
 }
 
 /// The refusal of a write by rules.
@@ -89,14 +93,14 @@ impl View<'_> {
         }
         // Whatever of the statement they leave would be PostgreSQL's to do with the view, which it does not.
         if rules.iter().all(|r| r.condition.is_some()) {
-            return Ok(Ruled::Home);
+            return Ok(Ruled::Wrong);
         }
         let mut acting = rules.into_iter().filter(|r| r.action.is_some());
         let (rule, action) = match (acting.next(), acting.next()) {
-            (None, _) => return Ok(Ruled::Home),
+            (None, _) => return Ok(Ruled::Nothing),
             (Some(mut rule), None) => match rule.action.take() {
                 Some(action) => (rule, action),
-                None => return Ok(Ruled::Home),
+                None => return Ok(Ruled::Nothing),
             },
             (Some(_), Some(_)) => return Err(refuse("of which several do something")),
         };
@@ -130,6 +134,15 @@ fn may_act(action: &NodeEnum, cx: &Context) -> std::result::Result<(), &'static 
         }
     }
     Ok(())
+}
+
+/// It may be another value each time: PostgreSQL evaluates it as often as the rule names it.
+fn is_volatile(value: &NodeEnum, cx: &Context) -> bool {
+    let calls = |n: &NodeEnum| match n {
+        NodeEnum::FuncCall(f) => cx.functions(&f.funcname).any(|f| f.volatility == catalog::Volatility::Volatile),
+        _ => false,
+    };
+    calls(value) || search::any(value, calls)
 }
 
 /// The position of a view's column.

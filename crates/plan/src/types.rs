@@ -137,13 +137,22 @@ pub struct Whole {
     pub by_standby: bool,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
     pub apart_views: Vec<String>,
-    /// The view that it writes to by rules (see `rules.rs`): only home has them, and is asked before whether it understands the statement
+    /// It writes to a view by rules (see `rules.rs`): only home has them, and is asked before whether it understands the statement
     /// as it was written, and whether who asks may run it.
-    pub by_rule: Option<String>,
+    pub by_rule: Option<ByRule>,
     /// It reads the clock (see `moment.rs`).
     pub clock: Option<Box<Clock>>,
     /// It changes the row that the cursor of this name stands on: it goes where that is.
     pub current_of: Option<Box<str>>,
+}
+
+/// A view with rules that a statement writes to.
+#[derive(Clone, Debug)]
+pub struct ByRule {
+    pub view: String,
+    pub oid: catalog::Oid,
+    /// Why it is nothing that can be planned: home must have an error.
+    pub wrong: bool,
 }
 
 /// What has to be known to give a statement its transaction's time.

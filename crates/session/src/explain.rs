@@ -55,6 +55,7 @@ impl Session {
             text = asked_text;
         }
         let compiled = compiled?;
+        self.work().may_by_rule(&compiled, &Request::simple(&text)).await?;
         // ANALYZE runs it; without, too, nodes lock what they plan.
         if self.begins_anew(&compiled).await? {
             return Box::pin(self.explain(e, sql, described)).await;

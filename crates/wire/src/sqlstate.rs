@@ -32,6 +32,7 @@ pub const UNIQUE_VIOLATION: &str = "23505";
 pub const CHECK_VIOLATION: &str = "23514";
 pub const INVALID_CURSOR_STATE: &str = "24000";
 pub const ACTIVE_SQL_TRANSACTION: &str = "25001";
+pub const READ_ONLY_SQL_TRANSACTION: &str = "25006";
 pub const NO_ACTIVE_SQL_TRANSACTION: &str = "25P01";
 pub const IN_FAILED_SQL_TRANSACTION: &str = "25P02";
 pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: &str = "25P03";

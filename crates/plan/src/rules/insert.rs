@@ -31,13 +31,13 @@ pub fn by(s: &ast::InsertStmt, mut action: ast::InsertStmt, view: &Relation, cx:
     }
     let mut columns = vec![];
     for column in &s.cols {
-        let Some(NodeEnum::ResTarget(t)) = &column.node else { return Ok(Ruled::Home) };
+        let Some(NodeEnum::ResTarget(t)) = &column.node else { return Ok(Ruled::Wrong) };
         if !t.indirection.is_empty() {
             return Err(refusal(&view.name, "that give parts of values"));
         }
         match position(view, &t.name).filter(|at| !columns.contains(at)) {
             Some(at) => columns.push(at),
-            None => return Ok(Ruled::Home),
+            None => return Ok(Ruled::Wrong),
         }
     }
     let named = !columns.is_empty();
@@ -47,7 +47,7 @@ pub fn by(s: &ast::InsertStmt, mut action: ast::InsertStmt, view: &Relation, cx:
     let select = match s.select_stmt.as_deref().and_then(|n| n.node.as_ref()) {
         None => None,
         Some(NodeEnum::SelectStmt(select)) => Some(&**select),
-        Some(_) => return Ok(Ruled::Home),
+        Some(_) => return Ok(Ruled::Wrong),
     };
     let rows = match select {
         None => Some(vec![vec![]]),
@@ -63,17 +63,17 @@ pub fn by(s: &ast::InsertStmt, mut action: ast::InsertStmt, view: &Relation, cx:
     match rows {
         Some(rows) => {
             if select.is_some() && !rows.iter().all(|row| fits(row.len())) {
-                return Ok(Ruled::Home);
+                return Ok(Ruled::Wrong);
             }
             let mut lists = vec![];
             for row in &rows {
                 let mut given = Given::new();
                 for (at, value) in columns.iter().zip(row) {
                     if !matches!(value.node, Some(NodeEnum::SetToDefault(_))) {
-                        if several && !is_constant(value) && times(&values, view, *at) != 1 {
+                        if several && !is_constant(value) && !is_once(&values, view, *at) {
                             return Err(refusal(
                                 &view.name,
-                                "where several rows are given and a computed value is used more or less than once",
+                                "where several rows are given and a computed value is not just what the rule gives a column",
                             ));
                         }
                         given.insert(*at, of_column(value.clone(), view, *at, cx)?);
@@ -91,14 +91,17 @@ pub fn by(s: &ast::InsertStmt, mut action: ast::InsertStmt, view: &Relation, cx:
             }
         }
         None => {
-            let Some(select) = select else { return Ok(Ruled::Home) };
+            let Some(select) = select else { return Ok(Ruled::Wrong) };
             let width = if named {
                 columns.len()
             } else {
                 width(select).ok_or_else(|| refusal(&view.name, "from a SELECT whose columns are not counted"))?
             };
             if !fits(width) {
-                return Ok(Ruled::Home);
+                return Ok(Ruled::Wrong);
+            }
+            if values.iter().any(|v| matches!(v.node, Some(NodeEnum::SetToDefault(_)))) {
+                return Err(refusal(&view.name, "from a SELECT where a rule gives DEFAULT"));
             }
             if search::any(&NodeEnum::SelectStmt(Box::new(select.clone())), changes) || values.is_empty() {
                 return Err(refusal(&view.name, "from WITH queries that change rows"));
@@ -166,17 +169,23 @@ fn is_constant(value: &Node) -> bool {
     }
 }
 
-/// How often the rule names a column of NEW.
-fn times(values: &[Node], view: &Relation, at: usize) -> usize {
+/// The rule gives a column of NEW to one column, perhaps cast, and names it nowhere else: it is evaluated once for each row.
+fn is_once(values: &[Node], view: &Relation, at: usize) -> bool {
+    let is_it = |n: &NodeEnum| of_row(n).is_some_and(|(_, name)| position(view, name) == Some(at));
     let mut count = 0;
-    for value in values {
-        let mut each = |n: &NodeEnum| {
-            count += usize::from(of_row(n).is_some_and(|(_, name)| position(view, name) == Some(at)));
-        };
-        value.node.iter().for_each(&mut each);
-        value.node.iter().for_each(|n| search::each(n, &mut each));
+    for value in values.iter().filter_map(|v| v.node.as_ref()) {
+        let mut each = |n: &NodeEnum| count += usize::from(is_it(n));
+        each(value);
+        search::each(value, &mut each);
     }
-    count
+    count == 1 && values.iter().any(|value| below_casts(value).is_some_and(is_it))
+}
+
+fn below_casts(value: &Node) -> Option<&NodeEnum> {
+    match value.node.as_ref()? {
+        NodeEnum::TypeCast(c) => below_casts(c.arg.as_deref()?),
+        other => Some(other),
+    }
 }
 
 /// Expressions of the rule with values in the places of NEW's columns.

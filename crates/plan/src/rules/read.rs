@@ -77,6 +77,11 @@ impl Rule {
                 NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)
             )
         };
+        // Names in values that are put into it would mean its WITH queries.
+        let named = |n: &NodeEnum| matches!(n, NodeEnum::CommonTableExpr(_));
+        if event == Event::Insert && search::any(&action, named) {
+            return Err("with WITH queries");
+        }
         match plain && !search::any(&action, changes) {
             true => Ok(Rule { condition: s.where_clause, action: Some(action) }),
             false => Err("with WITH queries"),

@@ -8,7 +8,7 @@ use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, build, search};
 
 use super::read::{Rule, is_whole, of_row};
-use super::{ROW, Ruled, missing, of_column, position, refusal, returning};
+use super::{ROW, Ruled, is_volatile, missing, of_column, position, refusal, returning};
 use crate::{Context, Result};
 
 /// What the statement finds.
@@ -33,23 +33,26 @@ pub fn update(
     }
     let mut set = HashMap::new();
     for target in &s.target_list {
-        let Some(NodeEnum::ResTarget(t)) = &target.node else { return Ok(Ruled::Home) };
-        let Some(value) = t.val.as_deref() else { return Ok(Ruled::Home) };
+        let Some(NodeEnum::ResTarget(t)) = &target.node else { return Ok(Ruled::Wrong) };
+        let Some(value) = t.val.as_deref() else { return Ok(Ruled::Wrong) };
         if !t.indirection.is_empty() || matches!(value.node, Some(NodeEnum::MultiAssignRef(_))) {
             return Err(refusal(&view.name, "that give parts of values, or several at once,"));
         }
-        let Some(at) = position(view, &t.name).filter(|at| !set.contains_key(at)) else { return Ok(Ruled::Home) };
-        let value = match value.node {
+        let Some(at) = position(view, &t.name).filter(|at| !set.contains_key(at)) else { return Ok(Ruled::Wrong) };
+        let value = match &value.node {
             Some(NodeEnum::SetToDefault(_)) => missing(view, at)?,
+            Some(made) if is_volatile(made, cx) => {
+                return Err(refusal(&view.name, "that set what may be another value each time"));
+            }
             _ => value.clone(),
         };
         set.insert(at, of_column(value, view, at, cx)?);
     }
-    let Some(relation) = &s.relation else { return Ok(Ruled::Home) };
+    let Some(relation) = &s.relation else { return Ok(Ruled::Wrong) };
     let found = Found { relation, from: &s.from_clause, condition: s.where_clause.as_deref(), set };
     returning::put(&s.returning_clause, &mut action.returning_clause, view, found.returned("UPDATE"))?;
     let (action, source, condition) = found.beside(rule, NodeEnum::UpdateStmt(Box::new(action)), view)?;
-    let NodeEnum::UpdateStmt(mut action) = action else { return Ok(Ruled::Home) };
+    let NodeEnum::UpdateStmt(mut action) = action else { return Ok(Ruled::Wrong) };
     action.from_clause.push(source);
     action.where_clause = all(action.where_clause, condition);
     Ok(Ruled::Action(Box::new(NodeEnum::UpdateStmt(action))))
@@ -60,12 +63,12 @@ pub fn delete(s: &ast::DeleteStmt, rule: Rule, mut action: ast::DeleteStmt, view
     if s.with_clause.is_some() {
         return Err(refusal(&view.name, "with WITH queries"));
     }
-    let Some(relation) = &s.relation else { return Ok(Ruled::Home) };
+    let Some(relation) = &s.relation else { return Ok(Ruled::Wrong) };
     let set = HashMap::new();
     let found = Found { relation, from: &s.using_clause, condition: s.where_clause.as_deref(), set };
     returning::put(&s.returning_clause, &mut action.returning_clause, view, found.returned("DELETE"))?;
     let (action, source, condition) = found.beside(rule, NodeEnum::DeleteStmt(Box::new(action)), view)?;
-    let NodeEnum::DeleteStmt(mut action) = action else { return Ok(Ruled::Home) };
+    let NodeEnum::DeleteStmt(mut action) = action else { return Ok(Ruled::Wrong) };
     action.using_clause.push(source);
     action.where_clause = all(action.where_clause, condition);
     Ok(Ruled::Action(Box::new(NodeEnum::DeleteStmt(action))))

@@ -193,7 +193,10 @@ impl Session {
         let types: &[u32] = bound.map_or(&[], |b| &b.types);
         let described = self.work().describe_text(sql, types).await?;
         let given = Bound { types: described.params[..].into(), ..bound.cloned().unwrap_or_default() };
-        self.work().home_lets(sql, &given).await?;
+        if self.work().home_lets(sql, &given, relation.oid).await? {
+            let message = format!("cannot execute {} in a read-only transaction", event.word());
+            return Err(ExecError::sql(sqlstate::READ_ONLY_SQL_TRANSACTION, message));
+        }
         let mut of_view = Vec::with_capacity(relation.columns.len());
         for column in &relation.columns[..] {
             of_view.push(self.type_of(column.type_oid, column.typmod).await?);

@@ -4,7 +4,7 @@
 use std::time::Instant;
 use wire::sqlstate;
 
-use exec::{ExecError, Forwarded};
+use exec::{ExecError, Forwarded, Request};
 use sql::NodeEnum;
 use sql::ast;
 
@@ -90,7 +90,9 @@ impl Session {
             Some(q) => {
                 let text = sql::deparse(q)?;
                 let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty query"))?;
-                Some(self.compile(&tree, &text).await?)
+                let query = self.compile(&tree, &text).await?;
+                self.work().may_by_rule(&query, &Request::simple(&text)).await?;
+                Some(query)
             }
             None => None,
         };
