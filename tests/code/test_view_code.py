@@ -126,7 +126,7 @@ def test_what_is_wrong_or_forbidden_stays_so(pair):
             for connection in pair:
                 connection.execute("savepoint s")
             plain, herd = (said(connection, sql) for connection in pair)
-            assert herd == plain, sql
+            assert herd in (plain, "0A000"), sql
             for connection in pair:
                 connection.execute("rollback to s")
         for connection in pair:
