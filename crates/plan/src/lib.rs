@@ -172,6 +172,12 @@ impl<'a> Context<'a> {
         self.snapshot.functions_meant(names::qualified(name), self.search_path)
     }
 
+    /// It calls a function that may give another value each time.
+    pub(crate) fn calls_volatile(&self, n: &NodeEnum) -> bool {
+        let NodeEnum::FuncCall(f) = n else { return false };
+        self.functions(&f.funcname).any(|f| f.volatility == catalog::Volatility::Volatile)
+    }
+
     /// The text of a tree for nodes.
     pub(crate) fn text(&self, mut tree: NodeEnum) -> Result<Text> {
         self.lists.apply(&mut tree, true);

@@ -269,10 +269,7 @@ fn is_steady(a: &Analysis, e: &Node) -> bool {
 
 /// It may be another value each time.
 pub fn is_volatile(a: &Analysis, e: &Node) -> bool {
-    search::any(e, |n| match n {
-        NodeEnum::FuncCall(f) => a.cx.functions(&f.funcname).any(|f| f.volatility == catalog::Volatility::Volatile),
-        _ => false,
-    })
+    search::any(e, |n| a.cx.calls_volatile(n))
 }
 
 /// Equal keys are of one shard: strings that are equal are the same bytes.

@@ -138,11 +138,7 @@ fn may_act(action: &NodeEnum, cx: &Context) -> std::result::Result<(), &'static 
 
 /// It may be another value each time: PostgreSQL evaluates it as often as the rule names it.
 fn is_volatile(value: &NodeEnum, cx: &Context) -> bool {
-    let calls = |n: &NodeEnum| match n {
-        NodeEnum::FuncCall(f) => cx.functions(&f.funcname).any(|f| f.volatility == catalog::Volatility::Volatile),
-        _ => false,
-    };
-    calls(value) || search::any(value, calls)
+    cx.calls_volatile(value) || search::any(value, |n| cx.calls_volatile(n))
 }
 
 /// The position of a view's column.

@@ -8,7 +8,7 @@ use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
 use sql::{NodeEnum, build, names, search};
 
-use super::read::{is_whole, of_row, row};
+use super::read::{changes, is_whole, of_row, row};
 use super::{Ruled, missing, of_column, position, refusal, returning};
 use crate::{Context, Refusal, Result};
 
@@ -154,10 +154,6 @@ fn width(select: &ast::SelectStmt) -> Option<usize> {
         _ => true,
     };
     (!select.target_list.iter().any(star)).then_some(select.target_list.len())
-}
-
-fn changes(n: &NodeEnum) -> bool {
-    matches!(n, NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_))
 }
 
 /// A constant or a parameter, perhaps cast.

@@ -71,12 +71,6 @@ impl Rule {
             (Event::Delete, NodeEnum::DeleteStmt(d)) => d.with_clause.is_none(),
             _ => return Err(event.otherwise()),
         };
-        let changes = |n: &NodeEnum| {
-            matches!(
-                n,
-                NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_)
-            )
-        };
         // Names in values that are put into it would mean its WITH queries.
         let named = |n: &NodeEnum| matches!(n, NodeEnum::CommonTableExpr(_));
         if event == Event::Insert && search::any(&action, named) {
@@ -87,6 +81,11 @@ impl Rule {
             false => Err("with WITH queries"),
         }
     }
+}
+
+/// It is a statement that writes.
+pub fn changes(n: &NodeEnum) -> bool {
+    matches!(n, NodeEnum::InsertStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_))
 }
 
 /// The values of the one row that an action inserts: VALUES, or a SELECT of nothing but them.

@@ -55,7 +55,7 @@ impl Session {
         let table = c.relation.as_ref().and_then(|rv| cx.relation(rv)).and_then(|r| r.distribution());
         e.code() == sqlstate::FEATURE_NOT_SUPPORTED
             && e.to_fields().get(b'R') == Some("CopyFrom")
-            && c.options.iter().any(|o| matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == "freeze"))
+            && plan::copy_from::has_option(c, "freeze")
             && table.is_some_and(|d| d.partitions.is_none())
     }
 
