@@ -2,9 +2,10 @@
 //!
 //! A standby's state is told by one moment: it has everything that was committed on its primary before that (`standbys/marks.rs`). That a
 //! read sees what its session has written, what its catalog rests on, and nothing that is too old, is one comparison with it. How standbys
-//! are found and asked: `standbys/follow.rs`. It does not know statements.
+//! are found and asked: `standbys/follow.rs`; what each server has to do: `standbys/load.rs`. It does not know statements.
 
 mod follow;
+mod load;
 pub mod marks;
 mod shown;
 
@@ -22,14 +23,13 @@ use pool::NodeTarget;
 use tokio::sync::watch;
 
 use crate::read_from::{Need, ReadWay};
+use crate::router::standbys::load::Load;
 use crate::router::standbys::marks::{Line, Marks, slept};
 
 /// How long a read waits for a standby that follows its primary closely: one that has just written, above all.
 const WAIT: Duration = Duration::from_millis(50);
 /// A standby follows closely that had everything so long ago; some of that is the time between two looks.
 const CLOSE: Duration = Duration::from_millis(250);
-/// What an answer takes at least, for who compares.
-const LATENCY_US: u64 = 1000;
 
 /// Those of all nodes.
 #[derive(Default)]
@@ -67,7 +67,6 @@ struct Standby {
     host: NodeTarget,
     /// How far it has applied the log; 0: it is not read.
     applied: AtomicU64,
-    latency_us: AtomicU64,
     load: Arc<Load>,
     known: Mutex<Known>,
 }
@@ -83,13 +82,6 @@ struct Known {
     why: Option<String>,
 }
 
-/// What one server does for this router's reads.
-#[derive(Default)]
-struct Load {
-    at_work: AtomicUsize,
-    reads: AtomicU64,
-}
-
 /// A read is at work there until this is dropped.
 pub struct Using {
     standby: Option<(Arc<Standby>, Arc<NodeTarget>)>,
@@ -98,8 +90,7 @@ pub struct Using {
 
 impl Using {
     fn of(load: &Arc<Load>, standby: Option<(Arc<Standby>, Arc<NodeTarget>)>) -> Self {
-        load.at_work.fetch_add(1, Ordering::Relaxed);
-        load.reads.fetch_add(1, Ordering::Relaxed);
+        load.begins();
         Using { standby, load: load.clone() }
     }
 
@@ -111,7 +102,7 @@ impl Using {
 
 impl Drop for Using {
     fn drop(&mut self) {
-        self.load.at_work.fetch_sub(1, Ordering::Relaxed);
+        self.load.ends();
     }
 }
 
@@ -163,8 +154,8 @@ impl Standbys {
 impl OfNode {
     fn new(target: NodeTarget) -> Self {
         let host = |host| {
-            let (applied, latency_us, load, known) = Default::default();
-            Arc::new(Standby { host, applied, latency_us, load, known })
+            let (applied, load, known) = Default::default();
+            Arc::new(Standby { host, applied, load, known })
         };
         let hosts = target.candidates().into_iter().map(host).collect();
         let (marks, manners, primary, often, turn) = Default::default();
@@ -190,12 +181,11 @@ impl OfNode {
         }
         let fresh = |s: &Arc<Standby>| {
             let target = s.has_all_since(least, &marks)?;
-            let answers = s.latency_us.load(Ordering::Relaxed).div_ceil(LATENCY_US).max(1);
-            Some((s.load.waits(answers), s.load.clone(), Some((s.clone(), target))))
+            Some((s.load.waits(), s.load.clone(), Some((s.clone(), target))))
         };
         let mut from: Vec<_> = self.hosts.iter().filter_map(fresh).collect();
         if need.way == ReadWay::Any && !from.is_empty() {
-            from.push((self.primary.waits(1), self.primary.clone(), None));
+            from.push((self.primary.waits(), self.primary.clone(), None));
         }
         let least = from.iter().map(|(waits, ..)| *waits).min()?;
         from.retain(|(waits, ..)| *waits == least);
@@ -244,12 +234,5 @@ impl Standby {
         }
         let known = self.known.lock();
         known.target.clone().filter(|_| known.line.is_some() && known.line == marks.line())
-    }
-}
-
-impl Load {
-    /// What one more would wait for, if an answer takes so long.
-    fn waits(&self, answers: u64) -> u64 {
-        (self.at_work.load(Ordering::Relaxed) as u64 + 1) * answers
     }
 }

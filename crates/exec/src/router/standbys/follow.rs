@@ -97,9 +97,12 @@ async fn follow_primary(own: OwnConns, of_node: Arc<OfNode>) {
     let (mut conn, mut look) = (None, of_node.look.subscribe());
     loop {
         look.mark_unchanged();
-        let (asked, slept) = (Instant::now(), slept());
+        let (asked, slept, connected) = (Instant::now(), slept(), conn.is_some());
         match asked_in_time(&own, &of_node.target, &mut conn, POSITION).await {
             Ok(row) => {
+                if connected {
+                    of_node.primary.answered(asked.elapsed());
+                }
                 of_node.manners.lock().clone_from(&row.get(4).cloned().flatten());
                 if let Some((line, position)) = position(&row) {
                     of_node.marks.write().put(line, asked, position, slept);
@@ -207,9 +210,7 @@ impl Standby {
         let line = of_node.marks.read().line();
         let mut known = self.known.lock();
         if let Some(took) = took {
-            let before = self.latency_us.load(Ordering::Relaxed);
-            let now = took.as_micros() as u64;
-            self.latency_us.store(if before == 0 { now } else { (7 * before + now) / 8 }, Ordering::Relaxed);
+            self.load.answered(took);
         } else {
             // Another server may have the address by now.
             known.line = None;

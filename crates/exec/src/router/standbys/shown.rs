@@ -21,13 +21,10 @@ impl Standbys {
     pub fn rows(&self, snapshot: &Snapshot) -> Vec<String> {
         let row = |name: &str, of_node: &OfNode, standby: &Standby| {
             let known = standby.known.lock();
-            let reads = match known.state {
-                "primary" => &of_node.primary.reads,
-                _ => &standby.load.reads,
-            };
+            let load = if known.state == "primary" { &of_node.primary } else { &standby.load };
             json!({
                 "node": name, "host": standby.host.host, "port": standby.host.port, "state": known.state, "why": known.why,
-                "lag_bytes": standby.lag_bytes(of_node), "age": age(standby, of_node), "reads": reads.load(Ordering::Relaxed),
+                "lag_bytes": standby.lag_bytes(of_node), "age": age(standby, of_node), "reads": load.reads(),
             })
             .to_string()
         };
@@ -54,7 +51,7 @@ impl Standbys {
                 }
                 let of = format!("{{node=\"{}\",standby=\"{}\"}}", escape(&node.name), standby.host);
                 let _ = writeln!(ready, "herd_standby_ready{of} {}", u8::from(known.state == "ready"));
-                let _ = writeln!(reads, "herd_standby_reads_total{of} {}", standby.load.reads.load(Ordering::Relaxed));
+                let _ = writeln!(reads, "herd_standby_reads_total{of} {}", standby.load.reads());
                 if let Some(age) = standby.age(of_node) {
                     let _ = writeln!(seconds, "herd_standby_age_seconds{of} {:.3}", age.as_secs_f64());
                 }
