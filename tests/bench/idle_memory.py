@@ -11,13 +11,12 @@ import argparse
 import contextlib
 import os
 import shutil
-import socket
-import subprocess
 import time
 from pathlib import Path
 
+from bouncer import PgBouncer
 from common import print_table
-from harness import binaries, ports, router, unprivileged
+from harness import binaries, router, unprivileged
 from harness.idle import Client, allow_many_files, resident_bytes
 
 _FEW = 1000
@@ -29,38 +28,6 @@ STAGES = {
     "one prepared": lambda client: client.prepare("s1", "select c from idle where id = $1"),
     "SET": lambda client: client.run("set work_mem = '8MB'"),
 }
-
-
-class PgBouncer:
-    """Transaction pooling before one server."""
-
-    def __init__(self, server_port: int, clients: int):
-        self.root = unprivileged.new_directory("pgbouncer")
-        self.port = ports.free_row(1)
-        (self.root / "users").write_text(f'"postgres" "{_PASSWORD}"\n')
-        config = self.root / "pgbouncer.ini"
-        config.write_text(
-            f"[databases]\npostgres = host=127.0.0.1 port={server_port} dbname=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\n"
-            f"auth_type = scram-sha-256\nauth_file = {self.root}/users\npool_mode = transaction\nmax_client_conn = {clients + 100}\ndefault_pool_size = 20\n"
-            "unix_socket_dir =\nlog_connections = 0\nlog_disconnections = 0\nlisten_backlog = 4096\nmax_prepared_statements = 100\n"
-        )
-        with open(self.root / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                [shutil.which("pgbouncer"), config], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **unprivileged.popen_arguments()
-            )
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise RuntimeError((self.root / "log").read_text())
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(10)
-        unprivileged.remove_directory(self.root)
 
 
 def measure(port: int, process_id: int, count: int, tls: bool, password: str | None) -> list[float]:
@@ -131,7 +98,7 @@ def main() -> None:
         if shutil.which("pgbouncer") is None or chosen.tls:
             print("PgBouncer is not installed, or not asked for TLS: nothing to compare with")
         else:
-            bouncer = PgBouncer(server.port, chosen.clients)
+            bouncer = PgBouncer(server.port, chosen.clients, _PASSWORD)
             try:
                 figures["PgBouncer"] = [measure(bouncer.port, bouncer.process.pid, chosen.clients, False, _PASSWORD)]
             finally:

@@ -34,6 +34,9 @@ _MADE = [
         end if;
         begin delete from vc.t where id = old.id returning 1 / (id - 7) into n; exception when division_by_zero then return null; end;
         return old; end $$""",
+    # Who has code that puts statements together has it watched; a rule is none, whatever the functions of rows are called.
+    "create function vc.runs(text) returns void language plpgsql as $$ begin execute $1; end $$",
+    "create function vc.b(vc.l) returns text language plpgsql as $$ begin execute 'select 1'; return 'b'; end $$",
     "create trigger f instead of insert or update or delete on vc.i for each row execute function vc.f()",
 ]
 
@@ -201,4 +204,4 @@ def test_random(pair, seed):
         if number % 5 == 0 or ours != "0A000":
             assert _ran(herd, "select * from vc.t") == _ran(plain, "select * from vc.t"), sql
     assert {"INSERT", "UPDATE", "DELETE"} <= seen
-    assert len(refused) < 45, refused
+    assert len(refused) < 20, refused

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
 DEFINERS = {"raise_epoch", "decide", "forget_dropped", "follow_rename", "follow_prefix", "met_since", "mirror_partitions"}
 # Run with their caller's rights, so they give nobody anything.
 INVOKERS = {
-    "rights", "rights_of_shards", "verify", "run", "run_as", "run_as_owner", "run_on", "create_as_owner", "create_partition", "make_view", "lock_views", "drop_views", "name_of", "strip", "note_made", "made", "hold_schema", "still_table", "let_own", "lock_tables", "lock_catalog", "cluster_partition",
+    "knows_maintain", "rights", "rights_of_shards", "verify", "run", "run_as", "run_as_owner", "run_on", "create_as_owner", "create_partition", "make_view", "lock_views", "drop_views", "name_of", "strip", "note_made", "made", "hold_schema", "still_table", "let_own", "lock_tables", "lock_catalog", "cluster_partition",
     "refuse_admin_call", "cluster", "create_time_partitions", "drop_old_time_partitions", "move_shard", "split_shard", "merge_shards", "isolate_tenant", "drain_node", "rebalance", "rebalance_plan", "wait_job", "restore_point", "add_column_copy", "create_distributed_table", "create_reference_table", "undistribute_table", "drop_column_copy", "code_in", "names_rows", "code_read", "behind_locks", "definitions", "settings", "replaced", "distributed", "materialized", "read_whole", "grant_as", "table_size", "table_of_shard", "repair",
 }
 READABLE = {

@@ -100,6 +100,19 @@ impl Body {
         body
     }
 
+    /// Of `CREATE RULE …`, as `pg_get_ruledef` prints it: what it does, and not that it is made. A function that was written as a
+    /// column of a row is printed as a call.
+    pub fn of_rule(definition: &str) -> Body {
+        let mut body = Body::default();
+        let parsed = crate::parse(definition, true).ok().and_then(|mut s| s.pop());
+        match &parsed {
+            Some(rule @ NodeEnum::RuleStmt(_)) => body.visit(|look| walk::below(rule, look)),
+            _ => body.by_words(definition),
+        }
+        body.fields.clear();
+        body
+    }
+
     /// Of code that is not read: it may run any text, wherever errors are caught.
     pub fn opaque() -> Body {
         let any = || Body { unknown: true, varies: Some("code that is too long to be read".into()), ..Body::default() };

@@ -3,7 +3,14 @@
 -- follows from its parent, and what is granted on a parent is the same on all nodes as on home: routers see to it
 -- (herd.settle(), herd.follow_home()) where a change did not come through them, and herd.verify says where it is not so.
 
--- Owner, row-level security and privileges of a table. Roles are quoted as SQL needs them.
+-- Whether MAINTAIN can be granted here.
+CREATE OR REPLACE FUNCTION herd.knows_maintain() RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT current_setting('server_version_num')::integer >= 170000 $$;
+COMMENT ON FUNCTION herd.knows_maintain() IS 'whether this server has the privilege MAINTAIN (PostgreSQL 17)';
+
+-- Owner, row-level security and privileges of a table. Roles are quoted as SQL needs them. Before PostgreSQL 17, which made a privilege of it, an
+-- owner might always maintain (VACUUM, REINDEX) what is his: it is told as that privilege, so that nodes of all versions can be compared.
 CREATE OR REPLACE FUNCTION herd.rights(target regclass) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $body$
@@ -16,7 +23,9 @@ SELECT jsonb_build_object('owner', c.relowner::regrole::text, 'rls', c.relrowsec
                  UNION ALL
                 SELECT a.grantee, a.privilege_type, a.is_grantable, t.attname
                   FROM pg_attribute t, aclexplode(t.attacl) a
-                 WHERE t.attrelid = c.oid AND t.attnum > 0 AND NOT t.attisdropped) g) q))
+                 WHERE t.attrelid = c.oid AND t.attnum > 0 AND NOT t.attisdropped
+                 UNION ALL
+                SELECT c.relowner, 'MAINTAIN', false, NULL WHERE NOT herd.knows_maintain()) g) q))
   FROM pg_class c WHERE c.oid = target
 $body$;
 COMMENT ON FUNCTION herd.rights(regclass) IS 'owner, row-level security and privileges of a table';
@@ -74,6 +83,7 @@ BEGIN
     FOR item IN
         SELECT p ->> 'role' AS role, p ->> 'privilege' AS privilege, p ->> 'column' AS attname
           FROM jsonb_array_elements(herd.rights(target) -> 'privileges') p WHERE NOT wanted -> 'privileges' @> jsonb_build_array(p)
+           AND (p ->> 'privilege' <> 'MAINTAIN' OR herd.knows_maintain())
     LOOP
         EXECUTE format('REVOKE %s%s ON TABLE %s FROM %s CASCADE', item.privilege,
                        CASE WHEN item.attname IS NULL THEN '' ELSE format(' (%I)', item.attname) END, target, item.role);
@@ -82,6 +92,7 @@ BEGIN
     FOR item IN
         SELECT p ->> 'role' AS role, p ->> 'privilege' AS privilege, p ->> 'column' AS attname, (p ->> 'grantable')::boolean AS grantable
           FROM jsonb_array_elements(wanted -> 'privileges') p WHERE NOT herd.rights(target) -> 'privileges' @> jsonb_build_array(p)
+           AND (p ->> 'privilege' <> 'MAINTAIN' OR herd.knows_maintain())
     LOOP
         EXECUTE format('GRANT %s%s ON TABLE %s TO %s%s', item.privilege,
                        CASE WHEN item.attname IS NULL THEN '' ELSE format(' (%I)', item.attname) END, target, item.role,
@@ -300,10 +311,9 @@ BEGIN
     FOR item IN
         SELECT d.parent, d.wanted FROM (
             SELECT DISTINCT s.parent, t.wanted FROM herd.shard_tables s JOIN (
-                -- PostgreSQL 17 knows a privilege more.
                 SELECT e.key, jsonb_set(e.value, '{privileges}', (
                            SELECT coalesce(jsonb_agg(p ORDER BY p), '[]') FROM jsonb_array_elements(e.value -> 'privileges') p
-                            WHERE p ->> 'privilege' <> 'MAINTAIN' OR current_setting('server_version_num')::integer >= 170000)) AS wanted
+                            WHERE p ->> 'privilege' <> 'MAINTAIN' OR p ->> 'role' = e.value ->> 'owner' OR herd.knows_maintain())) AS wanted
                   FROM jsonb_each(tables) e) t ON to_regclass(t.key) = s.parent
              WHERE herd.rights(s.parent) <> t.wanted) d JOIN pg_class p ON p.oid = d.parent
          ORDER BY row_number() OVER (PARTITION BY p.relowner ORDER BY random())

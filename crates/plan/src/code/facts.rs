@@ -76,7 +76,7 @@ impl Facts {
         let mut look = Look::new(graph);
         look.runs(a.object());
         match &a.definition {
-            Some(text) => look.body(&Body::of_sql(text), &LookupPath::Path(&[])),
+            Some(text) => look.body(&Body::of_rule(text), &LookupPath::Path(&[])),
             None => {
                 // A column's own sequence is asked by the router, on home.
                 let is_sequence = |oid| graph.relations.get(&oid).is_some_and(|r| r.kind == RelationKind::Sequence);

@@ -126,7 +126,8 @@ pub fn by_chance(seed: u64) -> Made {
     };
     for at in EACH..3 * EACH {
         let what = ["trigger", "policy", "default", "constraint", "rule", "index"][chance.below(6) as usize];
-        let definition = (what == "rule").then(|| format!("DELETE FROM public.t{}", chance.below(EACH)));
+        let definition = (what == "rule")
+            .then(|| format!("CREATE RULE a AS ON UPDATE TO public.v DO DELETE FROM public.t{}", chance.below(EACH)));
         let (deferrable, before_rows) = (what == "trigger" && chance.one_in(2), what == "trigger" && chance.one_in(2));
         let hanging = attached(OTHERS + at, chance.of(TABLES), what);
         code.attached.push(Attached { definition, deferrable, before_rows, rows: before_rows, ..hanging });
