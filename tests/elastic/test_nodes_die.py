@@ -59,6 +59,38 @@ def test_a_node_that_dies(elastic, tmp_path, place, kind, victim):
         slow.stop()
 
 
+@pytest.mark.parametrize("place", ["move.copied", "move.followed"])
+def test_a_target_that_forgets_what_it_was_given(elastic, tmp_path, place):
+    """Copies are not flushed before the moment of the switch: a node that stops before that, and is there again for it, has not all of them."""
+    before, shard = _filled(elastic, "k_forgets")
+    tmp_path.chmod(0o777)
+    flag = tmp_path / "flag"
+    slow = elastic.router(f"{place}:wait:{flag}")
+    try:
+        # What no commit flushes is not on the disk for long.
+        for sql in ("alter system set wal_writer_delay = '10s'", "alter system set wal_writer_flush_after = '1GB'", "select pg_reload_conf()"):
+            elastic.on_node(TARGET, sql)
+        time.sleep(0.5)
+        with slow.server.connect() as connection:
+            job = connection.execute(f"select herd.move_shard('k_forgets', {shard}, {TARGET}, background => true)").fetchone()[0]
+            reached(flag)
+        elastic.kills(TARGET)
+        elastic.starts(TARGET)
+        flag.unlink()
+        with elastic.b.connect() as connection:
+            connection.execute("set statement_timeout = '60s'")
+            connection.execute("select herd.wait_job(%s)", (job,))
+            assert elastic.shards("k_forgets") == before | {shard: TARGET}
+            assert connection.execute("select count(*), count(distinct id), sum(v) from k_forgets").fetchone() == (ROWS, ROWS, ROWS * (ROWS + 1) // 2)
+            assert connection.execute("select object, problem from herd.verify").fetchall() == []
+        elastic.is_tidy()
+    finally:
+        flag.unlink(missing_ok=True)
+        slow.stop()
+        for sql in ("alter system reset wal_writer_delay", "alter system reset wal_writer_flush_after", "select pg_reload_conf()"):
+            elastic.on_node(TARGET, sql)
+
+
 def test_who_waits_for_a_move_is_told(elastic, tmp_path):
     """A call that is not in the background ends with an error, leaves nothing, and is made again."""
     before, shard = _filled(elastic, "k_waits")

@@ -28,6 +28,9 @@ const LOCKED_LONG: Duration = Duration::from_secs(10);
 const MARK: &str = "SET synchronous_commit = local; \
     SELECT pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_logical_emit_message(true, 'herd', ''::pg_catalog.text), '0/0')::pg_catalog.int8";
 
+/// By which a server knows itself from the one that it was before it stopped.
+const STARTED: &str = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text, s.system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system() s";
+
 /// How far a copy has followed.
 pub struct Followed {
     slot: String,
@@ -84,7 +87,21 @@ impl Stream {
     /// transaction, they are still to be applied.
     pub async fn finish(&mut self, locked: &mut Lane) -> Result<()> {
         *self.counters.step.lock() = "switch";
+        self.is_all_there(locked).await?;
         self.until_a_mark(Some(locked)).await
+    }
+
+    /// The copy's own transactions are flushed with the one that has the locks: a server that has stopped since, or another one in its place, may
+    /// not have all of them. Then its start is another one; or, where it only began anew, the copy's connection has ended.
+    async fn is_all_there(&mut self, locked: &mut Lane) -> Result<()> {
+        let of_copy = self.copy.simple(STARTED).await?;
+        let rows = locked.rows(STARTED).await?;
+        if of_copy != rows {
+            let message = "the node that a shard is copied to has been restarted";
+            return Err(ExecError::sql(sqlstate::CONNECTION_FAILURE, message)
+                .hint("What was copied is thrown away: try again."));
+        }
+        Ok(())
     }
 
     async fn start(&mut self) -> Result<()> {
