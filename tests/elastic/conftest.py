@@ -1,7 +1,6 @@
 """Servers whose shards move, and routers in front of them, one of which may be told to die or to wait at a place."""
 
 import os
-import signal
 import time
 
 import pytest
@@ -40,8 +39,7 @@ class Elastic(Routers):
     def kills(self, number: int) -> None:
         """The whole server, as if its machine had lost power; its files stay."""
         process = self.nodes[number - 1].process
-        for process_id in [process.pid, *processes.children(process.pid)]:
-            processes.signal(process_id, signal.SIGKILL)
+        processes.kill_family(process.pid)
         process.wait()
 
     def starts(self, number: int) -> None:

@@ -1,6 +1,8 @@
 """Processes of this machine: which are a process's own, and a signal to one that may be gone. It does not know what they run."""
 
 import os
+import signal as signals
+import time
 
 
 def signal(process_id: int, number: int) -> None:
@@ -23,12 +25,36 @@ def children(parent: int) -> list[int]:
     return found
 
 
-def is_alive(process_id: int) -> bool:
+def stopped_family(parent: int) -> list[int]:
+    """It and its children, it first; it stands still. One that is asked to stop may be about to fork: its children are all there once it has."""
+    signal(parent, signals.SIGSTOP)
+    while _state(parent) not in ("T", "Z", None):
+        time.sleep(0.001)
+    return [parent, *children(parent)]
+
+
+def kill_family(parent: int) -> None:
+    """SIGKILL to a server and to every process of it, as when the machine stops. When this returns they are all gone: one of PostgreSQL's that was
+    left would write to the same files as the server that is started next."""
+    family = stopped_family(parent)
+    for process_id in reversed(family):
+        signal(process_id, signals.SIGKILL)
+    deadline = time.monotonic() + 20
+    while left := [process_id for process_id in family if is_alive(process_id)]:
+        assert time.monotonic() < deadline, f"{left} survive SIGKILL"
+        time.sleep(0.005)
+
+
+def _state(process_id: int) -> str | None:
     try:
         with open(f"/proc/{process_id}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return stat.read().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return None
+
+
+def is_alive(process_id: int) -> bool:
+    return _state(process_id) not in ("Z", None)
 
 
 def with_argument(text: str) -> list[int]:

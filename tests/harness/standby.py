@@ -33,21 +33,18 @@ class Standby(PlainPostgres):
 
     def kill(self) -> None:
         """SIGKILL to all its processes, as when the machine stops."""
-        family = self._family()
-        self.process.send_signal(signal.SIGSTOP)
-        for process_id in reversed(family):
-            processes.signal(process_id, signal.SIGKILL)
+        processes.kill_family(self.process.pid)
         self.process.wait(20)
         self.process = None
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def hang(self) -> None:
         """Connections stay open, and nothing answers, until `go_on`."""
-        for process_id in self._family():
+        for process_id in processes.stopped_family(self.process.pid):
             processes.signal(process_id, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        for process_id in self._family():
+        for process_id in [self.process.pid, *processes.children(self.process.pid)]:
             processes.signal(process_id, signal.SIGCONT)
 
     def pause(self) -> None:
@@ -66,6 +63,3 @@ class Standby(PlainPostgres):
         if self.process is not None:
             self.go_on()
         super().stop()
-
-    def _family(self) -> list[int]:
-        return [self.process.pid, *processes.children(self.process.pid)]

@@ -34,21 +34,17 @@ class Node:
         postmaster = self._postmaster()
         if postmaster is None:
             return
-        os.kill(postmaster, signal.SIGSTOP)
-        family = [postmaster, *processes.children(postmaster)]
-        for process_id in reversed(family):
-            processes.signal(process_id, signal.SIGKILL)
+        processes.kill_family(postmaster)
         if self._process is not None:
             self._process.wait(20)
             self._process = None
-        _wait_until(lambda: not any(map(processes.is_alive, family)), 20, f"node {self.number} survives SIGKILL")
         # All of them are gone for certain; a postmaster nobody has waited for would look alive to the next one.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def hang(self) -> None:
         """SIGSTOP to all its processes: connections stay open, and nothing answers."""
         postmaster = self._postmaster()
-        for process_id in [postmaster, *processes.children(postmaster)]:
+        for process_id in processes.stopped_family(postmaster):
             processes.signal(process_id, signal.SIGSTOP)
 
     def start(self, wait: bool = True) -> None:

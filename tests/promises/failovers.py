@@ -40,8 +40,8 @@ class Failing:
     def fail(self, node: str, kind: str) -> list[int]:
         """Processes that have to be told to go on."""
         leader = self.leader(node)
-        family = [leader["pid"], *processes.children(leader["pid"])]
         if kind == "hangs":
+            family = processes.stopped_family(leader["pid"])
             for process_id in family:
                 processes.signal(process_id, signal.SIGSTOP)
             return family

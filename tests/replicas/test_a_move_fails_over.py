@@ -2,7 +2,6 @@
 or there twice. Standbys are synchronous here, as they must be for that."""
 
 import os
-import signal
 import threading
 import time
 
@@ -39,8 +38,7 @@ class Synchronous(Replicas):
 
     def fails_over(self, at: int) -> None:
         process = self.nodes[at].process
-        for process_id in [process.pid, *processes.children(process.pid)]:
-            processes.signal(process_id, signal.SIGKILL)
+        processes.kill_family(process.pid)
         process.wait()
         self.standbys[at].server.run("select pg_promote()")
         self.servers[at] = self.standbys[at]
