@@ -42,6 +42,7 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
     let since: Lsn = cell(&made, 1)
         .and_then(|lsn| lsn.parse().ok())
         .ok_or_else(|| Error::surprise("a slot has no consistent point"))?;
+    pool::slot_snapshot::settled(&mut source, control).await?;
     // As it is in the snapshot, which alone counts.
     let Found::Can(table) = definition::read(&mut source, wanted).await? else {
         return Err(Error::Copy { id: wanted.id, why: "it was changed just now".into() });

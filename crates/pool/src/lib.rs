@@ -28,6 +28,7 @@ mod role;
 mod settings;
 mod simple;
 mod size;
+pub mod slot_snapshot;
 mod statements;
 mod stream;
 mod target;

@@ -57,6 +57,7 @@ impl Stream {
         self.source.simple("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ").await?;
         let slot = format!("CREATE_REPLICATION_SLOT \"{}\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use')", self.slot);
         self.source.simple(&slot).await?;
+        pool::slot_snapshot::settled(&mut self.source, self.pace.source()).await?;
         let mut copied = Vec::with_capacity(of.tables.len());
         for t in &of.tables {
             let columns = t.columns();
