@@ -227,3 +227,11 @@ pub fn all(conn: &Connection, sql: &str) -> Result<Vec<RecordBatch>> {
         false => Err(Error::Answer(format!("{got} rows of {} could be read", statement.row_count()))),
     }
 }
+
+/// How DuckDB would run it, in its own words. Nothing is run.
+pub fn plan(conn: &Connection, sql: &str) -> Result<String> {
+    let batches = all(conn, &format!("EXPLAIN {sql}"))?;
+    // A name of the plan, and the plan.
+    let texts = batches.iter().filter_map(|batch| batch.columns().get(1)?.as_any().downcast_ref::<StringArray>());
+    Ok(texts.flat_map(|plans| plans.iter().flatten()).collect::<Vec<_>>().join("\n"))
+}
