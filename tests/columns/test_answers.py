@@ -76,13 +76,40 @@ def test_auto_takes_columns_for_scans_alone(filled):
 
 
 def test_explain_says_which_way(filled):
+    total = f"select sum(i) from {tables.NAME} where i > 1"
     with filled.server.connect() as connection:
-        for sql, wanted in [
-            (f"explain select sum(i) from {tables.NAME} where t like 'a%'", "Columns: "),
-            (f"explain select count(*) from {tables.NAME} where lower(t) = 'a'", "lower"),
-        ]:
-            text = "\n".join(row[0] for row in connection.execute(sql).fetchall())
-            assert wanted in text, text
+
+        def lines(sql: str) -> str:
+            return "\n".join(row[0] for row in connection.execute(f"explain {sql}").fetchall())
+
+        assert "Columns: no: " in lines(f"select count(*) from {tables.NAME} where length(pg_catalog.btrim(t)) = 1")
+        # DuckDB's plan stands in the place of the nodes' own.
+        text = lines(total)
+        assert "Columns: DuckDB: SELECT" in text and "  DuckDB Plan: of the store of " in text, text
+        assert "UNGROUPED_AGGREGATE" in text and "Seq Scan" not in text and "Statement: " not in text, text
+        document = connection.execute(f"explain (format json) {total}").fetchone()[0][0]["Plan"]
+        assert "UNGROUPED_AGGREGATE" in document["DuckDB Plan"] and document["Plans"] == [], document
+        for form in ("yaml", "xml"):
+            assert "UNGROUPED_AGGREGATE" in connection.execute(f"explain (format {form}) {total}").fetchone()[0]
+        # ANALYZE tells what stores did.
+        before = filled.reads()
+        text = lines(f"analyze {total}")
+        assert filled.reads()[0] == before[0] + 1
+        assert text.count("  Answer of the store of ") == 2 and text.count(": rows=1 bytes=") == 2, text
+        assert "Seq Scan" not in text and "Rows: 1" in text, text
+        document = connection.execute(f"explain (analyze, format json) {total}").fetchone()[0][0]["Plan"]
+        assert [answer["By"] for answer in document["Answers"]] == ["Columns", "Columns"] and document["Actual Rows"] == 1, document
+        # One shard's rows.
+        connection.execute("set herd.columns = on")
+        text = lines(f"analyze select count(*), sum(i) from {tables.NAME} where id = 7")
+        assert text.startswith("Herd route") and "DuckDB Plan" in text and "Answer of the store of" in text and "Rows: 1" in text, text
+        # Rows are read, and nodes say how.
+        connection.execute("set herd.columns = off")
+        text = lines(f"analyze {total}")
+        assert "DuckDB Plan" not in text and "Seq Scan" in text and "the store of" not in text, text
+        with connection.transaction():
+            connection.execute("set herd.columns = on")
+            assert "DuckDB Plan" not in lines(total)
 
 
 def test_what_dashboards_ask(filled, oracle):

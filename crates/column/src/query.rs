@@ -25,6 +25,8 @@ pub struct Query {
     pub sql: String,
     /// The same, asked of copies that have the first bytes of long texts in columns of their own.
     pub by_first_bytes: Option<String>,
+    /// Not its rows are wanted, but DuckDB's plan for them.
+    pub explain: bool,
 }
 
 /// One of the copies it reads, and what the asker takes its table for.
@@ -53,6 +55,8 @@ struct Header {
     bytes_max: u64,
     #[serde(default)]
     by_first_bytes: Option<String>,
+    #[serde(default)]
+    explain: bool,
 }
 
 fn wait() -> u64 {
@@ -89,6 +93,7 @@ impl Query {
             bytes_max: header.bytes_max.min(BYTES_MAX),
             sql: sql.to_string(),
             by_first_bytes: header.by_first_bytes,
+            explain: header.explain,
         })
     }
 }
@@ -182,6 +187,12 @@ mod tests {
         let query = ask("SELECT count(*) FROM copy_3 WHERE a = 'it''s; -- no' AND \"b;\" > 1").unwrap();
         assert_eq!((query.tables[0].copy, query.wait_ms, query.stale_ms), (3, 1_500, None));
         assert!(ask("WITH x AS (SELECT 1) SELECT * FROM x").is_ok());
+        assert!(!query.explain);
+        let explained = HEADER.replace("{\"tables", "{\"explain\":true,\"tables");
+        assert!(Query::parse(&format!("{explained}\nSELECT 1")).unwrap().explain);
+        // What is explained is what would be answered: ANALYZE is no word that a question begins with, nor EXPLAIN.
+        assert!(Query::parse(&format!("{explained}\nANALYZE SELECT 1")).is_err());
+        assert!(ask("EXPLAIN SELECT 1").is_err());
         for wrong in [
             "SELECT 1; DROP TABLE copy_3",
             "SELECT 1 -- x",

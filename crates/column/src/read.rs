@@ -201,6 +201,9 @@ fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Res
 
 /// Step 5.
 fn run(conn: &duckdb::Connection, query: &Query, sql: &str, zeros: Zeros) -> Result<Answer> {
+    if query.explain {
+        return Ok(plan(&duck::plan(conn, sql)?));
+    }
     let batches = duck::all(conn, sql)?;
     let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     if rows as u64 > query.rows_max {
@@ -221,6 +224,14 @@ fn run(conn: &duckdb::Connection, query: &Query, sql: &str, zeros: Zeros) -> Res
         put_rows(batch, types, zeros, &mut messages, *bytes_max as usize)?;
     }
     Ok(Answer { messages, rows: rows as u64 })
+}
+
+/// Line by line.
+fn plan(text: &str) -> Answer {
+    let mut messages = BytesMut::new();
+    backend::row_description(&mut messages, &[backend::Field::new("plan", wire::type_oid::TEXT, -1)]);
+    text.lines().for_each(|line| backend::data_row(&mut messages, std::iter::once(Some(line.as_bytes()))));
+    Answer { messages, rows: text.lines().count() as u64 }
 }
 
 fn describe(messages: &mut BytesMut, types: &[As], names: &[String]) {

@@ -9,6 +9,7 @@ use sql::ast::{self, a_const::Val};
 use sql::{NodeEnum, build};
 use wire::backend::{self, Field};
 
+mod columns;
 mod shown;
 
 use self::shown::{Explained, Format, NodePlan};
@@ -75,7 +76,13 @@ impl Session {
         }
         let request = Request::simple(&text);
         let format = Format::of(option(e, "format").as_deref());
-        let explained = match (self.work().place(&compiled, &request).await?, format) {
+        let placed = self.work().place(&compiled, &request).await?;
+        let by_columns = match format {
+            Some(_) => self.explain_columns(&compiled, e, &request, &placed).await?,
+            None => None,
+        };
+        let explained = match (placed, format) {
+            _ if let Some(explained) = by_columns => explained,
             (exec::Placed::One(node, shard), Some(Format::Text)) => {
                 self.explain_one(&compiled, e, &text, (node, shard)).await?
             }
@@ -103,10 +110,7 @@ impl Session {
         (node, shard): (i32, Option<i32>),
     ) -> Result<Explained> {
         let started = Instant::now();
-        let shown = match shard {
-            Some(s) => ("Shard".to_string(), s.to_string()),
-            None => ("Shards".to_string(), "those on one node".to_string()),
-        };
+        let shown = columns::shown_shard(shard);
         let how = ("How".to_string(), "one node has all of it".to_string());
         // Who may not use the table's schema may not be told by its shard either.
         let of = shard;
@@ -180,6 +184,10 @@ impl Session {
             }
             explained.rows = Some(backend::rows_of_tag(&done.tag));
             explained.time = Some(started.elapsed());
+            // Stores that don't tell their plans: what nodes would have done is nothing that was done.
+            if nodes.values().any(|answered| answered.by_columns) {
+                explained.nodes.clear();
+            }
             explained.answered = nodes.into_iter().map(|(node, answered)| (self.node_name(node), answered)).collect();
         }
         Ok(explained)

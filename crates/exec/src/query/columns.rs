@@ -28,7 +28,7 @@ use crate::request::{Bound, Request};
 use crate::router::column_stores::{Asked, Store, TableAsked};
 use crate::router::compiled::Compiled;
 use crate::router::described::Described;
-use crate::work::Work;
+use crate::work::{Work, answered};
 
 impl<C: Client> Work<'_, C> {
     /// The command tag; `None`: nothing has been told, and rows are to be read.
@@ -61,13 +61,19 @@ impl<C: Client> Work<'_, C> {
                 all = all_of(begun, left) => all?,
             };
             match all {
-                Ok(rows) => answers.push(rows),
+                Ok(of_stores) => answers.push(of_stores),
                 Err(why) => {
                     self.herd.columns.passed_over(&why);
                     return Ok(None);
                 }
             }
         }
+        for (node, came, rows) in answers.iter().flatten() {
+            let bytes = rows.iter().flatten().flatten().map(String::len).sum();
+            answered::by_columns(*node, (rows.len(), bytes), *came);
+        }
+        let answers: Vec<Vec<Row>> =
+            answers.into_iter().map(|part| part.into_iter().flat_map(|(_, _, rows)| rows).collect()).collect();
         // They are held until the client has read what they become.
         let _held = match self.memory.take(answers.iter().flatten().map(bytes).sum()) {
             Ok(held) => held,
@@ -119,7 +125,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// What stores are asked for each part, where each can be.
-    fn column_parts<'p>(
+    pub(super) fn column_parts<'p>(
         &self,
         compiled: &Compiled,
         request: &Request<'_>,
@@ -153,7 +159,7 @@ impl<C: Client> Work<'_, C> {
 
     /// The client's role may read the columns, by what home says; how long the statement may take. An error is PostgreSQL's to tell,
     /// where it reads rows.
-    async fn may_read(&mut self, compiled: &Compiled, reads: &[&ColumnPart]) -> Option<Option<Duration>> {
+    pub(super) async fn may_read(&mut self, compiled: &Compiled, reads: &[&ColumnPart]) -> Option<Option<Duration>> {
         const LIMIT: &str = "(EXTRACT(epoch FROM pg_catalog.current_setting('statement_timeout')::pg_catalog.interval) OPERATOR(pg_catalog.*) 1000)::pg_catalog.int8";
         let mut asked = vec![LIMIT.to_string()];
         for (table, columns) in reads.iter().flat_map(|read| &read.columns) {
@@ -168,13 +174,13 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// What is asked of each store; `None`: a node has none, or a parameter is not what columns were planned for.
-    fn questions(
+    pub(super) fn questions(
         &self,
         compiled: &Compiled,
         read: &ColumnPart,
         nodes: &BTreeSet<NodeId>,
         bound: &Bound,
-    ) -> Option<Vec<(Store, Asked)>> {
+    ) -> Option<Vec<(NodeId, Store, Asked)>> {
         let sql = text(read, &read.text, bound)?;
         let by_first_bytes = read.by_first_bytes.as_ref().and_then(|by| text(read, by, bound));
         let mut asked = Vec::with_capacity(nodes.len());
@@ -188,7 +194,7 @@ impl<C: Client> Work<'_, C> {
             let tables = read.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
             let types = read.types.iter().map(ToString::to_string).collect();
             let (sql, by_first_bytes) = (sql.clone(), by_first_bytes.clone());
-            asked.push((store, Asked { tables, types, sql, by_first_bytes, fresh: self.columns }));
+            asked.push((*node, store, Asked { tables, types, sql, by_first_bytes, fresh: self.columns }));
         }
         Some(asked)
     }
@@ -289,30 +295,33 @@ fn text(read: &ColumnPart, text: &Text, bound: &Bound) -> Option<String> {
     Some(sql)
 }
 
+/// What one store has said, and when.
+type OfStore = (NodeId, Instant, Vec<Row>);
+
 /// What stores say, each with its place.
-type Begun = JoinSet<(usize, std::result::Result<Vec<Row>, PoolError>)>;
+type Begun = JoinSet<(usize, std::result::Result<OfStore, PoolError>)>;
 
 /// Asks all at once. Who drops it wants no answers any more.
-fn begin(asked: Vec<(Store, Asked)>) -> Begun {
+fn begin(asked: Vec<(NodeId, Store, Asked)>) -> Begun {
     let mut tasks = JoinSet::new();
-    for (at, (store, asked)) in asked.into_iter().enumerate() {
-        tasks.spawn(async move { (at, store.rows(&asked).await) });
+    for (at, (node, store, asked)) in asked.into_iter().enumerate() {
+        tasks.spawn(async move { (at, store.rows(&asked).await.map(|rows| (node, Instant::now(), rows))) });
     }
     tasks
 }
 
 /// All answers. The outer error is the client's, the inner one only says why rows are to be read.
-async fn all_of(mut tasks: Begun, limit: Option<Duration>) -> Result<std::result::Result<Vec<Row>, PoolError>> {
+async fn all_of(mut tasks: Begun, limit: Option<Duration>) -> Result<std::result::Result<Vec<OfStore>, PoolError>> {
     let gather = async {
         let mut all = Vec::with_capacity(tasks.len());
         while let Some(done) = tasks.join_next().await {
             match done.map_err(|_| ExecError::internal("a store's answer was given up"))? {
-                (at, Ok(rows)) => all.push((at, rows)),
+                (at, Ok(said)) => all.push((at, said)),
                 (_, Err(why)) => return Ok(Err(why)),
             }
         }
         all.sort_unstable_by_key(|(at, _)| *at);
-        Ok(Ok(all.into_iter().flat_map(|(_, rows)| rows).collect()))
+        Ok(Ok(all.into_iter().map(|(_, said)| said).collect()))
     };
     match limit {
         None => gather.await,

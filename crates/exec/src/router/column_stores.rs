@@ -82,7 +82,7 @@ impl Store {
         if self.silent.lock().is_some_and(|since| since.elapsed() < LEFT_ALONE) {
             return Err(self.no_answer());
         }
-        let mut answer = pin!(self.answer(asked));
+        let mut answer = pin!(self.answer(asked, false));
         let mut look = LOOK + Duration::from_millis(asked.fresh.wait_ms.into());
         loop {
             match tokio::time::timeout(look, &mut answer).await {
@@ -106,9 +106,18 @@ impl Store {
         PoolError::Timeout { node: self.target.to_string(), doing: "answering for a column copy" }
     }
 
-    async fn answer(&self, asked: &Asked) -> Result<Vec<Row>, PoolError> {
+    /// How it would get the rows: the lines of DuckDB's plan. An older store knows no such question.
+    pub async fn plan(&self, asked: &Asked) -> Result<String, PoolError> {
+        let limit = LOOK + Duration::from_millis(asked.fresh.wait_ms.into());
+        let rows =
+            tokio::time::timeout(limit, self.answer(asked, true)).await.unwrap_or_else(|_| Err(self.no_answer()))?;
+        let lines = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
+        Ok(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    async fn answer(&self, asked: &Asked, explain: bool) -> Result<Vec<Row>, PoolError> {
         let table = |t: &TableAsked| json!({"copy": t.copy, "schema": t.schema, "name": t.name, "shards": t.shards});
-        let header = json!({
+        let mut header = json!({
             "tables": asked.tables.iter().map(table).collect::<Vec<_>>(),
             "types": asked.types,
             "wait_ms": asked.fresh.wait_ms,
@@ -117,6 +126,9 @@ impl Store {
             "bytes_max": BYTES_MAX,
             "by_first_bytes": asked.by_first_bytes,
         });
+        if explain {
+            header["explain"] = json!(true);
+        }
         self.conns.rows(&self.target, &format!("{header}\n{}", asked.sql)).await
     }
 }

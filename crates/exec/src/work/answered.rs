@@ -24,6 +24,8 @@ pub struct Answered {
     pub bytes: u64,
     /// Until its last answer had been read.
     pub time: Duration,
+    /// By its store of column copies, not from its rows.
+    pub by_columns: bool,
 }
 
 /// Does something, and tells what nodes have answered meanwhile.
@@ -44,6 +46,14 @@ pub fn row(node: NodeId, bytes: usize) {
 /// A statement's answer has ended.
 pub fn ended(node: NodeId) {
     note(node, |of, since| of.time = since);
+}
+
+/// A store's rows, which came at that moment, with what their values take.
+pub fn by_columns(node: NodeId, (rows, bytes): (usize, usize), came: Instant) {
+    note(node, |of, until_now| {
+        (of.rows, of.bytes, of.by_columns) = (of.rows + rows as u64, of.bytes + bytes as u64, true);
+        of.time = of.time.max(until_now.saturating_sub(came.elapsed()));
+    });
 }
 
 fn note(node: NodeId, with: impl FnOnce(&mut Answered, Duration)) {

@@ -87,7 +87,11 @@ impl Explained {
 
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("Herd {}", self.strategy)];
-        lines.extend(self.details.iter().map(|(label, value)| format!("  {label}: {value}")));
+        for (label, value) in &self.details {
+            let mut parts = value.split('\n');
+            lines.push(format!("  {label}: {}", parts.next().unwrap_or_default()));
+            lines.extend(parts.map(|line| format!("    {line}")));
+        }
         for node in &self.nodes {
             lines.push(format!("  Node: {}", node.name));
             lines.push(format!("    Statement: {}", node.statement));
@@ -95,7 +99,8 @@ impl Explained {
         }
         for (node, a) in &self.answered {
             lines.push(format!(
-                "  Answer of {node}: rows={} bytes={} time={:.3} ms",
+                "  Answer of {}{node}: rows={} bytes={} time={:.3} ms",
+                if a.by_columns { "the store of " } else { "" },
                 a.rows,
                 a.bytes,
                 milliseconds(a.time)
@@ -110,15 +115,26 @@ impl Explained {
     fn document(&self) -> Result<Map<String, Value>> {
         let mut plan = Map::new();
         plan.insert("Node Type".into(), json!(format!("Herd {}", self.strategy)));
-        plan.extend(self.details.iter().map(|(label, value)| (label.clone(), json!(value))));
+        // What is said more than once (of each part) is a list.
+        for (label, value) in &self.details {
+            match plan.get_mut(label) {
+                None => drop(plan.insert(label.clone(), json!(value))),
+                Some(Value::Array(all)) => all.push(json!(value)),
+                Some(one) => *one = json!([one.take(), value]),
+            }
+        }
         plan.extend(self.rows.map(|rows| ("Actual Rows".into(), json!(rows))));
         let answers: Vec<_> = self
             .answered
             .iter()
             .map(|(node, a)| {
-                json!({
+                let mut answer = json!({
                     "Node": node, "Actual Rows": a.rows, "Bytes": a.bytes, "Actual Total Time": milliseconds(a.time),
-                })
+                });
+                if a.by_columns {
+                    answer["By"] = json!("Columns");
+                }
+                answer
             })
             .collect();
         if !answers.is_empty() {
@@ -237,6 +253,17 @@ mod tests {
         let shown = explained().show(Format::Yaml).unwrap_or_default().concat();
         let expected = "- Plan: \n    Node Type: \"Herd scatter\"\n    Finish: \"append\"\n    Actual Rows: 2\n    Plans: \n      - Node Type: \"Node\"\n        Node: \"node2\"\n        Statement: \"SELECT \\\"a\\\"\"\n        Planning: \n          Blocks: 0\n        Plans: \n          - Node Type: \"Seq Scan\"\n            Output: \n              - \"a\"\n              - \"b\"\n            Filter: \"(a < 3)\"\n  Execution Time: 1.234";
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn test_what_is_said_of_each_part() {
+        let mut explained = explained();
+        explained.details = ["one", "two\nlines", "three"].map(|value| ("Columns".into(), value.into())).into();
+        let lines = explained.show(Format::Text).unwrap_or_default();
+        assert_eq!(lines[1..5], ["  Columns: one", "  Columns: two", "    lines", "  Columns: three"]);
+        let document: Value =
+            serde_json::from_str(&explained.show(Format::Json).unwrap_or_default().concat()).unwrap_or_default();
+        assert_eq!(document[0]["Plan"]["Columns"], json!(["one", "two\nlines", "three"]));
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! What EXPLAIN shows of a read that column copies answer: the plan of one node's store for each part, asked as the rows would be
+//! (`columns.rs`), and with the client's rights. How it is shown is not known here.
+
+use catalog::NodeId;
+use plan::Planned;
+
+use crate::client::Client;
+use crate::error::{ExecError, Result};
+use crate::request::Request;
+use crate::router::compiled::Compiled;
+use crate::work::Work;
+
+/// What stores say when they are asked how they would answer.
+pub enum ColumnPlans {
+    /// They are not asked: rows are read.
+    NotAsked,
+    /// One plan for each part, and of which node the store is that has told it.
+    Told(Vec<(NodeId, String)>),
+    /// One of them does not say, and why.
+    Silent(String),
+}
+
+impl<C: Client> Work<'_, C> {
+    /// The plans of stores for what they would be asked.
+    pub async fn column_plans(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<ColumnPlans> {
+        let Planned::Query { tree: Ok(finish), .. } = &compiled.plan else { return Ok(ColumnPlans::NotAsked) };
+        let parts = finish.parts();
+        if parts.is_empty() || parts.iter().any(|part| part.columns.is_none()) {
+            return Ok(ColumnPlans::NotAsked);
+        }
+        let described = self.described(compiled, request.types()).await?;
+        let Some(reads) = self.column_parts(compiled, request, finish, &parts) else {
+            return Ok(ColumnPlans::NotAsked);
+        };
+        let bound = described.parameters(request);
+        let mut questions = Vec::with_capacity(parts.len());
+        for (part, read) in parts.iter().zip(&reads) {
+            let nodes = self.part_nodes(compiled, request, part).await?;
+            let Some(asked) = self.questions(compiled, read, &nodes, &bound) else { return Ok(ColumnPlans::NotAsked) };
+            // All stores have the same tables: one speaks for them.
+            questions.extend(asked.into_iter().next());
+        }
+        if questions.len() < parts.len() || self.may_read(compiled, &reads).await.is_none() {
+            return Ok(ColumnPlans::NotAsked);
+        }
+        let mut plans = Vec::with_capacity(parts.len());
+        for (node, store, asked) in questions {
+            let said = tokio::select! {
+                biased;
+                () = self.client.cancelled() => return Err(ExecError::cancelled()),
+                said = store.plan(&asked) => said,
+            };
+            match said {
+                Ok(plan) => plans.push((node, plan)),
+                Err(why) => return Ok(ColumnPlans::Silent(why.to_string())),
+            }
+        }
+        Ok(ColumnPlans::Told(plans))
+    }
+}
