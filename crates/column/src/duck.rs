@@ -40,9 +40,6 @@ pub fn open(directory: &Path, memory: &str, threads: u16) -> Result<Connection> 
         ("checkpoint_threshold", CHECKPOINT),
         // BEGIN takes the snapshot, not the first statement behind it.
         ("immediate_transaction_mode", "true"),
-        // Texts that a condition on another column leaves are unpacked, and no others. Without, it was seen to do so only once it had been
-        // started again on the file: in the process that has packed them, whole vectors are unpacked.
-        ("enable_fsst_vectors", "true"),
         ("lock_configuration", "true"),
     ] {
         config = config.with(key, value)?;
