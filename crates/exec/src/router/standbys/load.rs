@@ -10,6 +10,7 @@ const LEAST_US: u64 = 1000;
 /// As many of the last looks are remembered: their median counts, so that one of them that was late moves nothing.
 const LOOKS: usize = 5;
 
+/// What it has to do for this router's reads.
 #[derive(Default)]
 pub struct Load {
     at_work: AtomicUsize,
@@ -26,11 +27,13 @@ struct Looks {
 }
 
 impl Load {
+    /// A read goes there.
     pub fn begins(&self) {
         self.at_work.fetch_add(1, Ordering::Relaxed);
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// One of them is done.
     pub fn ends(&self) {
         self.at_work.fetch_sub(1, Ordering::Relaxed);
     }
