@@ -3,6 +3,7 @@
 import threading
 import time
 
+import psycopg
 import pytest
 
 from . import tables
@@ -195,3 +196,15 @@ def test_a_copy_is_dropped_with_the_table_or_without(star):
     star.server.run("select create_reference_table('cr_gone')")
     star.add("cr_gone")
     star.server.run("drop table cr_gone")
+
+
+def test_a_key_that_is_checked_late_is_refused_by_stores(star):
+    """It is no replica identity: published, the table would refuse its UPDATEs."""
+    star.server.run("create table cr_late (id int primary key deferrable, v text)", "select create_reference_table('cr_late')", "insert into cr_late values (1, 'a')")
+    with star.server.connect() as connection:
+        with pytest.raises(psycopg.Error, match="NOT DEFERRABLE"):
+            job = connection.execute("select herd.add_column_copy('cr_late', background => true)").fetchone()[0]
+            connection.execute(f"select herd.wait_job({job})")
+        connection.execute("update cr_late set v = 'b'")
+        assert connection.execute("select distinct state from herd.column_copies where relation = 'public.cr_late'").fetchall() == [("refused",)]
+        connection.execute("drop table cr_late")

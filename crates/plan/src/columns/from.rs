@@ -55,7 +55,8 @@ fn read_item<'a>(item: &'a Node, uses: &[usize], a: &'a Analysis<'a>, r: &mut Re
 
 fn table<'a>(rv: &'a ast::RangeVar, uses: &[usize], a: &'a Analysis<'a>) -> Found<Table<'a>> {
     let relation = a.cx.relation(rv).ok_or_else(|| refused(&format!("\"{}\"", rv.relname)))?;
-    let is_read = relation.is_reference() || uses.iter().any(|u| Arc::ptr_eq(&a.uses[*u].relation, relation));
+    let mut read = uses.iter().map(|u| &a.uses[*u].relation).chain(&a.reference_tables);
+    let is_read = read.any(|r| Arc::ptr_eq(r, relation));
     let Some(copy) = relation.column_copy.as_ref().filter(|_| is_read) else {
         return Err(format!("\"{}\" has no column copy", relation.name));
     };
