@@ -53,6 +53,8 @@ class Queries:
 
     def _join(self) -> tuple[str, Expressions, list[tuple[str, Column]]]:
         rng = self.rng
+        if rng.random() < 0.4:
+            return self._with_reference()
         one, other = rng.choice([self.tables.all[:2], self.tables.all[1::-1], [self.tables.all[0]] * 2])
         columns = self._named(one, "x.") + self._named(other, "y.")
         make = Expressions(self.constants, columns, False)
@@ -62,6 +64,20 @@ class Queries:
             on = "x.k = y.k"
         text = f"{one.name} x {word} {other.name} y on {on}" if rng.random() < 0.85 else f"{one.name} x, {other.name} y"
         return text, make, self._unique(one, "x.") + self._unique(other, "y.")
+
+    def _with_reference(self) -> tuple[str, Expressions, list[tuple[str, Column]]]:
+        """Rows of a distributed table, and those of the reference table that they name."""
+        rng = self.rng
+        one, other = rng.choice(self.tables.all), self.tables.reference
+        of_one = self._named(one, "x.")
+        make = Expressions(self.constants, of_one + self._named(other, "y."), False)
+        number = Expressions(self.constants, of_one, False).column("int") or ("x.k", one.key)
+        on = f"{number[0]} = y.k" + (f" and {make.boolean(1)}" if rng.random() < 0.2 else "")
+        sides = [f"{one.name} x", rng.choice(["join", "join", "left join"]), f"{other.name} y"]
+        if rng.random() < 0.2:
+            # Rows that every node has are kept: mostly rows' to answer.
+            sides[1] = "right join"
+        return f"{' '.join(sides)} on {on}", make, self._unique(one, "x.") + self._unique(other, "y.")
 
     def _where(self, make: Expressions, source: str) -> str:
         needs = "x.k = y.k" if source.endswith(" y") and ", " in source else ""

@@ -33,13 +33,14 @@ class Table:
 
 
 class Tables:
-    """Two colocated tables of one program, and another one."""
+    """Two colocated tables of one program, another one, and a reference table."""
 
     def __init__(self, rng: random.Random):
         self.rng = rng
         key = Column("k", rng.choice(_KEYS))
         self._computed = COMPUTED + (COLLATED if rng.random() < 0.2 else [])
         self.all = [self._table("a", key), self._table("a2", key), self._table("o", Column("k", INT8))]
+        self.reference = self._table("ref", Column("k", rng.choice([INT4, INT8])))
         self._next = 0
 
     def _table(self, name: str, key: Column) -> Table:
@@ -59,16 +60,17 @@ class Tables:
             self._setup(f"create type shade as enum ({', '.join(map(quoted, LABELS))})"), self._setup("create domain small as int check (value between -5 and 100)"),
             self._setup("create domain word as text"),
         ]  # fmt: skip
-        for table in self.all:
+        for table in [*self.all, self.reference]:
             texts = [f"{c.sql} {c.type.name}{c.more}" for c in table.columns]
             unique = ", ".join(c.sql for c in table.unique)
             steps.append(self._setup(f"create table {table.name} ({', '.join(texts)}, primary key ({unique}))"))
             colocated = ", colocate_with => 'a'" if table.name == "a2" else ", colocate_with => 'none'"
-            steps.append(self._setup(f"select create_distributed_table('{table.name}', 'k'{colocated})", herd_only=True))
+            call = "create_reference_table('ref')" if table is self.reference else f"create_distributed_table('{table.name}', 'k'{colocated})"
+            steps.append(self._setup(f"select {call}", herd_only=True))
             if rng.random() < 0.2:
                 steps.append(self._setup(f"alter table {table.name} replica identity full"))
-            steps += self.inserted(table, rng.randrange(100, 260) if table.name != "o" else 60)
-        for table in self.all:
+            steps += self.inserted(table, rng.randrange(100, 260) if table in self.all[:2] else 60)
+        for table in [*self.all, self.reference]:
             order = rng.sample([c for c in table.copied if c in COMPUTED], rng.choice([0, 1, 2]))
             columns = f", columns => array[{', '.join(quoted(c.name) for c in table.copied)}]" if table.copied != table.columns else ""
             order_by = f", order_by => array[{', '.join(quoted(c.name) for c in order)}]" if order else ""
@@ -99,6 +101,9 @@ class Tables:
 
     def inserted(self, table: Table, count: int) -> list[Step]:
         steps = []
+        if table is self.reference:
+            # The integers of others are small.
+            self._next = 0
         while count > 0:
             size = min(count, _ROWS_AT_ONCE)
             rows = [self._row(table, self._next + n) for n in range(size)]
@@ -117,7 +122,7 @@ class Tables:
     def change(self) -> list[Step]:
         """Rows of a copied table come, go, or are others."""
         rng = self.rng
-        table = rng.choice(self.all)
+        table = rng.choice([*self.all, self.reference])
         dice = rng.random()
         if dice < 0.2:
             return self.inserted(table, rng.choice([1, 2, 40]))
@@ -138,7 +143,8 @@ class Tables:
             inside = [self._update(table), Step("savepoint p"), Step(f"delete from {table.name} where {self._where(table)}", writes=True), Step("rollback to p"), *self.inserted(table, 2)]
             return [Step("begin"), *inside, Step(end)]
         if dice < 0.67:
-            return [Step("truncate o", writes=True), *self.inserted(self.all[2], 60)]
+            gone = rng.choice([self.all[2], self.reference])
+            return [Step(f"truncate {gone.name}", writes=True), *self.inserted(gone, 60)]
         return [self._update(table)]
 
     def _update(self, table: Table) -> Step:

@@ -135,7 +135,7 @@ pub struct Relation {
     pub column_copy: Option<Arc<ColumnCopy>>,
 }
 
-/// A column copy of a distributed table: beside each node a store has the node's rows of it, as `copy_<id>` (see `herd.column_copy`).
+/// A column copy of a distributed or reference table: beside each node a store has the node's rows of it, as `copy_<id>` (see `herd.column_copy`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnCopy {
     /// The same on every node.
@@ -149,6 +149,11 @@ pub struct ColumnCopy {
 }
 
 impl ColumnCopy {
+    /// The statement that takes the copy of a number from a node's list.
+    pub fn unlisted(id: i64) -> String {
+        format!("DELETE FROM herd.column_copy WHERE id OPERATOR(pg_catalog.=) {id}")
+    }
+
     /// The statement that lists it on a node, where the table is called so.
     pub fn listed(&self, table: &str) -> String {
         let array = |names: &[String]| {

@@ -81,7 +81,7 @@ pub async fn read(conn: &mut Conn, wanted: &Wanted) -> Result<Found> {
     let attributes = attributes(conn, oid).await?;
     let sql = format!(
         "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-         WHERE i.indrelid = {oid}::oid AND i.indisprimary ORDER BY array_position(i.indkey::int2[], a.attnum)"
+         WHERE i.indrelid = {oid}::oid AND i.indisprimary AND i.indimmediate ORDER BY array_position(i.indkey::int2[], a.attnum)"
     );
     let key = conn.simple(&sql);
     let key: Vec<String> = key.await?.into_iter().filter_map(|row| row.into_iter().next()?).collect();
@@ -128,8 +128,9 @@ fn shape(attributes: &[Attribute], key: &[String], wanted: &Wanted) -> std::resu
         let Told { name, type_oid, modifier } = attribute.told.clone();
         columns.push(Column { name, type_oid, modifier });
     }
+    // One that is checked late is no replica identity: a table that is published would refuse its UPDATEs.
     if key.is_empty() {
-        return Err("it has no primary key".into());
+        return Err("it has no primary key that is checked at once (NOT DEFERRABLE)".into());
     }
     let place = |name: &String| columns.iter().position(|c| c.name == *name);
     let key =

@@ -27,8 +27,9 @@ mod select;
 mod types;
 
 use std::fmt;
+use std::sync::Arc;
 
-use catalog::Oid;
+use catalog::{Oid, Relation};
 use sql::ast;
 use wire::type_oid;
 
@@ -50,10 +51,8 @@ pub struct ColumnPart {
     pub text: Text,
     /// The same for stores whose copies have the first bytes of long texts in columns of their own, where that is less to read.
     pub by_first_bytes: Option<Text>,
-    /// The tables that have to have copies: indexes into [`crate::Whole::tables`].
-    pub tables: Vec<usize>,
-    /// The names of the tables' columns that are read: who may not read these may not have the answer.
-    pub columns: Vec<(usize, Vec<String>)>,
+    /// The tables that have to have copies: distributed ones, and reference tables.
+    pub tables: Vec<ColumnTable>,
     /// How each column of the answer is printed, those that the Part has for sorting included.
     pub types: Vec<ColumnType>,
     /// The client's parameters (from 1) that the text names, each with the type that it must have been given. Only then does it mean the same.
@@ -63,6 +62,22 @@ pub struct ColumnPart {
     /// The answer is small by construction: totals, groups, or a LIMIT.
     pub bounded: bool,
 }
+
+/// A table that a store reads.
+#[derive(Clone, Debug)]
+pub struct ColumnTable {
+    pub relation: Arc<Relation>,
+    /// The names of its columns that are read: who may not read these may not have the answer.
+    pub columns: Vec<String>,
+}
+
+impl PartialEq for ColumnTable {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.relation, &other.relation) && self.columns == other.columns
+    }
+}
+
+impl Eq for ColumnTable {}
 
 /// How a store prints a column of its answer: as PostgreSQL prints this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +174,7 @@ pub enum Rows {
     Once,
 }
 
-/// What column copies are to a Part, while it is still a tree. `tables`: the uses of tables that it reads.
+/// What column copies are to a Part, while it is still a tree. `tables`: the uses of distributed tables that it reads.
 pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) -> Option<ColumnRead> {
     tables.iter().any(|u| a.uses[*u].relation.column_copy.is_some()).then(|| {
         match select::read(part, tables, rows, a) {

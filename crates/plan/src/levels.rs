@@ -11,8 +11,10 @@ mod output;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
 use wire::sqlstate;
 
+use catalog::Relation;
 use sql::NodeEnum;
 use sql::ast::{self, Node};
 
@@ -36,6 +38,8 @@ pub struct Analysis<'a> {
     pub ranges: HashMap<*const ast::RangeVar, Vec<usize>>,
     /// The columns of each place where a reference table is named: once for each time that the WITH query it stands in is named.
     pub references: HashMap<*const ast::RangeVar, Vec<Vec<Var>>>,
+    /// The reference tables that it reads, once for each name.
+    pub reference_tables: Vec<Arc<Relation>>,
     pub classes: Classes<'a>,
     /// Outer joins whose left-out side a condition may need after all, see `reduce`.
     outer: Vec<Outer>,
@@ -122,6 +126,7 @@ impl<'a> Analysis<'a> {
             uses: Vec::new(),
             ranges: HashMap::new(),
             references: HashMap::new(),
+            reference_tables: Vec::new(),
             classes: Classes::new(cx.steps),
             outer: vec![],
             needed: HashSet::new(),

@@ -89,7 +89,7 @@ pub mod views;
 
 pub use apart::Apart;
 pub use broadcast::{ChangeFrom, CopiesFrom, InTwo, Made, ReadBefore, Split};
-pub use columns::{ColumnPart, ColumnRead, ColumnType};
+pub use columns::{ColumnPart, ColumnRead, ColumnTable, ColumnType};
 pub use decide::{Decided, Does, Own, Plan, Reads, Utility};
 pub use gather::{Key, Semijoin, Shuffle};
 pub use in_turn::{InTurn, Turn, WithQuery};

@@ -49,6 +49,7 @@ pub fn plan_add_node(
                 builder.made(definition, id);
                 builder.fill_as_owner(definition, id);
                 builder.after(id, definition.finish(TableKind::Reference));
+                builder.after(id, relation.column_copy.as_ref().map(|copy| copy.listed(&definition.qualified())));
             }
             Placement::Distributed(d) => {
                 let key: Vec<String> = d.key.iter().map(|&i| relation.columns[i].name.clone()).collect();

@@ -4,7 +4,7 @@ use super::foreign::{Becomes, check_foreign_keys};
 use super::rename::forget;
 use super::{Builder, CopyRows, CopyTarget, DistributionPlan};
 use crate::definition::{Definition, TableKind};
-use crate::{Placement, Refusal, RefusalKind, Snapshot};
+use crate::{ColumnCopy, Placement, Refusal, RefusalKind, Relation, Snapshot};
 
 /// Plans `undistribute_table`.
 pub fn plan_undistribute(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
@@ -15,13 +15,17 @@ pub fn plan_undistribute(snapshot: &Snapshot, definition: &Definition) -> Result
             let message = format!("table \"{}\" is not distributed", definition.name);
             Err(Refusal::new(RefusalKind::ObjectNotInPrerequisiteState, message, ""))
         }
-        Placement::Reference => from_reference(snapshot, definition),
+        Placement::Reference => from_reference(snapshot, definition, relation),
         Placement::Distributed(d) if d.is_partitioned() => from_partitioned(snapshot, definition),
         Placement::Distributed(_) => from_distributed(snapshot, definition),
     }
 }
 
-fn from_reference(snapshot: &Snapshot, definition: &Definition) -> Result<DistributionPlan, Refusal> {
+fn from_reference(
+    snapshot: &Snapshot,
+    definition: &Definition,
+    relation: &Relation,
+) -> Result<DistributionPlan, Refusal> {
     for key in &definition.blockers.referenced_by {
         let relation = super::known(snapshot, &key.schema, &key.table)?;
         if !matches!(relation.placement, Placement::Local) {
@@ -35,6 +39,12 @@ fn from_reference(snapshot: &Snapshot, definition: &Definition) -> Result<Distri
     let mut builder = Builder::new(snapshot);
     let home = snapshot.home;
     builder.before(home, super::hold(definition, "SHARE ROW EXCLUSIVE", true));
+    // Home's table stays the one that it was: no store must go on with it.
+    if let Some(copy) = &relation.column_copy {
+        for node in builder.nodes() {
+            builder.after(node, [ColumnCopy::unlisted(copy.id)]);
+        }
+    }
     builder.after(home, forget(snapshot, &definition.schema, &definition.name));
     for node in builder.others() {
         builder.after(node, definition.drop_views());

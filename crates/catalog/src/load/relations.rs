@@ -114,7 +114,7 @@ async fn load_relations<Q: Query>(
          LEFT JOIN herd.relation h ON h.schema = n.nspname AND h.name = c.relname \
               AND c.relkind = CASE h.kind WHEN 'd' THEN 'p' ELSE 'r' END \
          LEFT JOIN herd.colocation g ON g.id = h.colocation \
-         LEFT JOIN herd.column_copy k ON k.relation = c.oid AND h.kind = 'd' \
+         LEFT JOIN herd.column_copy k ON k.relation = c.oid AND h.kind IS NOT NULL \
          WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND c.relpersistence <> 't' AND {NOT_SYSTEM}"
     );
     let mut drafts = HashMap::new();

@@ -84,7 +84,7 @@ impl<C: Client> Work<'_, C> {
             }
         };
         let Some(copy) = copy else { return Ok(()) };
-        let delete = format!("DELETE FROM herd.column_copy WHERE id OPERATOR(pg_catalog.=) {copy}");
+        let delete = ColumnCopy::unlisted(copy);
         let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         self.raises_epoch();
         for node in nodes {
@@ -129,17 +129,19 @@ fn copied_columns(table: &Relation, asked: Vec<String>, order_by: &[String]) -> 
     let name = &table.name;
     let refused = |code, message: String, hint: &str| Err(ExecError::sql(code, message).hint(hint));
     match table.distribution() {
-        None => {
-            let message =
-                format!("table \"{name}\" is not distributed, and only distributed tables have column copies");
-            return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, "create_distributed_table() first.");
+        None if !table.is_reference() => {
+            let message = format!(
+                "table \"{name}\" is not distributed, and only distributed and reference tables have column copies"
+            );
+            let hint = "create_distributed_table() or create_reference_table() first.";
+            return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, hint);
         }
         Some(d) if d.is_partitioned() || d.is_part => {
             let message =
                 format!("table \"{name}\" is partitioned by its owner: column copies of it are not supported");
             return refused(sqlstate::FEATURE_NOT_SUPPORTED, message, "Its rows serve all queries.");
         }
-        Some(_) => {}
+        _ => {}
     }
     let Some(key) = table.unique.iter().find(|index| index.primary) else {
         let message = format!("table \"{name}\" has no primary key, by which a column copy finds its rows");

@@ -85,7 +85,7 @@ impl<C: Client> Work<'_, C> {
     /// Whether this router knows a store beside each node that has some of the table.
     pub(super) fn has_stores(&self, table: &Relation) -> Result<()> {
         let snapshot = &self.epoch.snapshot;
-        let without = nodes_of(table).into_iter().find(|node| self.herd.store(snapshot, *node).is_none());
+        let without = nodes_of(snapshot, table).into_iter().find(|node| self.herd.store(snapshot, *node).is_none());
         let Some(node) = without else { return Ok(()) };
         let name = snapshot.node(node).map_or("", |n| &n.name);
         let message = format!("this router knows of no store beside node \"{name}\", which could tell of the copy");
@@ -131,7 +131,8 @@ fn dropped(table: &str) -> ExecError {
 
 async fn filled(herd: &Arc<Herd>, table: &Relation, copy: i64, counters: &Counters) -> Result<()> {
     let mut sizes = BTreeMap::new();
-    for node in nodes_of(table) {
+    let first = herd.epoch.load().snapshot.clone();
+    for node in nodes_of(&first, table) {
         sizes.insert(node, size(herd, table, node).await?);
     }
     counters.add_total(sizes.values().map(|size| size.bytes).sum());
@@ -142,7 +143,7 @@ async fn filled(herd: &Arc<Herd>, table: &Relation, copy: i64, counters: &Counte
         let snapshot = herd.epoch.load().snapshot.clone();
         let now = copied_by(&snapshot, copy).ok_or_else(|| dropped(&qualified(&table.schema, &table.name)))?;
         let (mut rows_done, mut bytes_done, mut ready, mut silent) = (0, 0, true, None);
-        for node in nodes_of(&now) {
+        for node in nodes_of(&snapshot, &now) {
             let said = match herd.store(&snapshot, node) {
                 Some(store) => ask(store, copy).await,
                 None => Said::Nothing,
@@ -194,7 +195,7 @@ async fn size(herd: &Herd, table: &Relation, node: NodeId) -> Result<Size> {
     let mut conn = herd.admin(&snapshot, node).await?;
     let ask = format!(
         "SELECT coalesce(sum(pg_table_size(c.oid)), 0), coalesce(sum(greatest(c.reltuples, 0))::int8, 0) \
-           FROM pg_partition_tree(to_regclass({})) t JOIN pg_class c ON c.oid = t.relid WHERE t.isleaf",
+           FROM pg_class c WHERE c.relkind = 'r' AND c.oid IN (SELECT to_regclass({0}) UNION SELECT relid FROM pg_partition_tree(to_regclass({0})))",
         quote_literal(&qualified(&table.schema, &table.name))
     );
     let rows = conn.simple(&ask).await?;

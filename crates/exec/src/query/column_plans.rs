@@ -33,14 +33,12 @@ impl<C: Client> Work<'_, C> {
             return Ok(ColumnPlans::NotAsked);
         };
         let bound = described.parameters(request);
-        let mut questions = Vec::with_capacity(parts.len());
-        for (part, read) in parts.iter().zip(&reads) {
-            let nodes = self.part_nodes(compiled, request, part).await?;
-            let Some(asked) = self.questions(compiled, read, &nodes, &bound) else { return Ok(ColumnPlans::NotAsked) };
-            // All stores have the same tables: one speaks for them.
-            questions.extend(asked.into_iter().next());
-        }
-        if questions.len() < parts.len() || self.may_read(compiled, &reads).await.is_none() {
+        let Some(questions) = self.all_questions(compiled, request, (&parts, &reads), &bound).await? else {
+            return Ok(ColumnPlans::NotAsked);
+        };
+        // All stores have the same tables: one speaks for them.
+        let questions: Vec<_> = questions.into_iter().filter_map(|asked| asked.into_iter().next()).collect();
+        if questions.len() < parts.len() || self.may_read(&reads).await.is_none() {
             return Ok(ColumnPlans::NotAsked);
         }
         let mut plans = Vec::with_capacity(parts.len());

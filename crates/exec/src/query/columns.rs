@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use catalog::{NodeId, Row, qualified, quote_ident};
-use plan::columns::{ColumnPart, ColumnRead, ColumnType, parameter};
+use plan::columns::{ColumnPart, ColumnRead, ColumnTable, ColumnType, parameter};
 use plan::{AddUp, Finish, Merge, Part, Piece, Planned, Slice, Text};
 use pool::PoolError;
 use tokio::task::JoinSet;
@@ -42,16 +42,13 @@ impl<C: Client> Work<'_, C> {
         let parts = finish.parts();
         let Some(reads) = self.column_parts(compiled, request, finish, &parts) else { return Ok(None) };
         let bound = described.parameters(request);
-        let mut questions = Vec::with_capacity(parts.len());
-        for (part, read) in parts.iter().zip(&reads) {
-            let nodes = self.part_nodes(compiled, request, part).await?;
-            let Some(asked) = self.questions(compiled, read, &nodes, &bound) else { return Ok(None) };
-            questions.push(asked);
-        }
+        let Some(questions) = self.all_questions(compiled, request, (&parts, &reads), &bound).await? else {
+            return Ok(None);
+        };
         // Stores begin while home is asked, and are told to stop where it says no.
         let came = Instant::now();
         let begun: Vec<_> = questions.into_iter().map(begin).collect();
-        let Some(limit) = self.may_read(compiled, &reads).await else { return Ok(None) };
+        let Some(limit) = self.may_read(&reads).await else { return Ok(None) };
         let mut answers = Vec::with_capacity(parts.len());
         for begun in begun {
             let left = limit.map(|limit| limit.saturating_sub(came.elapsed()));
@@ -142,7 +139,7 @@ impl<C: Client> Work<'_, C> {
             ColumnRead::Can(c) if self.asks(c) => Some(&**c),
             _ => None,
         };
-        let open = |c: &&ColumnPart| c.tables.iter().all(|t| !whole.tables[*t].relation.row_security);
+        let open = |c: &&ColumnPart| c.tables.iter().all(|t| !t.relation.row_security);
         let reads = parts.iter().map(|part| can(part).filter(open)).collect::<Option<Vec<_>>>()?;
         let is_text = |visible: usize| (0..visible).all(|i| request.bound.map_or(0, |b| b.result_format(i)) == 0);
         let can_finish = match finish {
@@ -159,11 +156,10 @@ impl<C: Client> Work<'_, C> {
 
     /// The client's role may read the columns, by what home says; how long the statement may take. An error is PostgreSQL's to tell,
     /// where it reads rows.
-    pub(super) async fn may_read(&mut self, compiled: &Compiled, reads: &[&ColumnPart]) -> Option<Option<Duration>> {
+    pub(super) async fn may_read(&mut self, reads: &[&ColumnPart]) -> Option<Option<Duration>> {
         const LIMIT: &str = "(EXTRACT(epoch FROM pg_catalog.current_setting('statement_timeout')::pg_catalog.interval) OPERATOR(pg_catalog.*) 1000)::pg_catalog.int8";
         let mut asked = vec![LIMIT.to_string()];
-        for (table, columns) in reads.iter().flat_map(|read| &read.columns) {
-            let relation = &compiled.plan.whole().tables[*table].relation;
+        for ColumnTable { relation, columns } in reads.iter().flat_map(|read| &read.tables) {
             let columns: Vec<_> = columns.iter().map(|name| quote_ident(name)).collect();
             let name = qualified(&relation.schema, &relation.name);
             asked.push(format!("(SELECT 1 FROM (SELECT {} FROM {name} WHERE false) AS x)", columns.join(", ")));
@@ -173,24 +169,36 @@ impl<C: Client> Work<'_, C> {
         Some((ms > 0).then(|| Duration::from_millis(ms)))
     }
 
-    /// What is asked of each store; `None`: a node has none, or a parameter is not what columns were planned for.
-    pub(super) fn questions(
-        &self,
+    /// What stores are asked for each part; `None`: rows are to be read. So they are where a node would be asked twice: it is one statement
+    /// that reads its rows, of one moment, and two questions of a store are of two.
+    pub(super) async fn all_questions(
+        &mut self,
         compiled: &Compiled,
-        read: &ColumnPart,
-        nodes: &BTreeSet<NodeId>,
+        request: &Request<'_>,
+        (parts, reads): (&[&Part], &[&ColumnPart]),
         bound: &Bound,
-    ) -> Option<Vec<(NodeId, Store, Asked)>> {
+    ) -> Result<Option<Vec<Questions>>> {
+        let mut questions = Vec::with_capacity(parts.len());
+        let mut asked_nodes = BTreeSet::new();
+        for (part, read) in parts.iter().zip(reads) {
+            let nodes = self.part_nodes(compiled, request, part).await?;
+            if !nodes.iter().all(|node| asked_nodes.insert(*node)) {
+                return Ok(None);
+            }
+            let Some(asked) = self.questions(read, &nodes, bound) else { return Ok(None) };
+            questions.push(asked);
+        }
+        Ok(Some(questions))
+    }
+
+    /// What is asked of each store; `None`: a node has none, or a parameter is not what columns were planned for.
+    fn questions(&self, read: &ColumnPart, nodes: &BTreeSet<NodeId>, bound: &Bound) -> Option<Questions> {
         let sql = text(read, &read.text, bound)?;
         let by_first_bytes = read.by_first_bytes.as_ref().and_then(|by| text(read, by, bound));
         let mut asked = Vec::with_capacity(nodes.len());
         for node in nodes {
             let store = self.herd.store(&self.epoch.snapshot, *node)?.clone();
-            let table = |t: &usize| {
-                let relation = &compiled.plan.whole().tables[*t].relation;
-                let (d, copy) = (relation.distribution()?, relation.column_copy.as_ref()?);
-                Some(TableAsked::of(copy.id, relation, d, *node))
-            };
+            let table = |t: &ColumnTable| Some(TableAsked::of(t.relation.column_copy.as_ref()?.id, &t.relation, *node));
             let tables = read.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
             let types = read.types.iter().map(ToString::to_string).collect();
             let (sql, by_first_bytes) = (sql.clone(), by_first_bytes.clone());
@@ -295,6 +303,9 @@ fn text(read: &ColumnPart, text: &Text, bound: &Bound) -> Option<String> {
     Some(sql)
 }
 
+/// Of one part, each node's store, and what it is asked.
+type Questions = Vec<(NodeId, Store, Asked)>;
+
 /// What one store has said, and when.
 type OfStore = (NodeId, Instant, Vec<Row>);
 
@@ -302,7 +313,7 @@ type OfStore = (NodeId, Instant, Vec<Row>);
 type Begun = JoinSet<(usize, std::result::Result<OfStore, PoolError>)>;
 
 /// Asks all at once. Who drops it wants no answers any more.
-fn begin(asked: Vec<(NodeId, Store, Asked)>) -> Begun {
+fn begin(asked: Questions) -> Begun {
     let mut tasks = JoinSet::new();
     for (at, (node, store, asked)) in asked.into_iter().enumerate() {
         tasks.spawn(async move { (at, store.rows(&asked).await.map(|rows| (node, Instant::now(), rows))) });

@@ -13,11 +13,11 @@ use crate::router::herd::Herd;
 type Said = Result<HashMap<String, Row>, String>;
 
 impl Herd {
-    /// A row for each copy and each node that has shards of its table.
+    /// A row for each copy and each node that has some of its table.
     pub async fn column_copies(&self, snapshot: &Snapshot) -> Vec<String> {
         let mut copies: Vec<_> = snapshot.relations.values().filter(|r| r.column_copy.is_some()).collect();
         copies.sort_unstable_by_key(|r| r.column_copy.as_ref().map(|c| c.id));
-        let nodes: BTreeSet<NodeId> = copies.iter().flat_map(|r| nodes_of(r)).collect();
+        let nodes: BTreeSet<NodeId> = copies.iter().flat_map(|r| nodes_of(snapshot, r)).collect();
         let mut asking = tokio::task::JoinSet::new();
         for node in nodes {
             if let Some(store) = self.store(snapshot, node).cloned() {
@@ -30,17 +30,19 @@ impl Herd {
         }
         let mut rows = vec![];
         for relation in copies {
-            rows.extend(
-                nodes_of(relation).into_iter().filter_map(|node| row(snapshot, relation, node, said.get(&node))),
-            );
+            let nodes = nodes_of(snapshot, relation).into_iter();
+            rows.extend(nodes.filter_map(|node| row(snapshot, relation, node, said.get(&node))));
         }
         rows
     }
 }
 
-/// The nodes that have some of a distributed table.
-pub fn nodes_of(relation: &Relation) -> BTreeSet<NodeId> {
-    relation.distribution().into_iter().flat_map(|d| d.group.shards.iter().map(|s| s.node)).collect()
+/// The nodes that have some of a table that has a copy: those of its shards, or all.
+pub fn nodes_of(snapshot: &Snapshot, relation: &Relation) -> BTreeSet<NodeId> {
+    match relation.distribution() {
+        Some(d) => d.group.shards.iter().map(|s| s.node).collect(),
+        None => snapshot.nodes.iter().map(|n| n.id).collect(),
+    }
 }
 
 async fn ask(store: &Store) -> Said {

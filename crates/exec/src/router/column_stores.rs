@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use catalog::{Distribution, NodeId, Relation, Row};
+use catalog::{NodeId, Relation, Row};
 use md5::Digest;
 use parking_lot::Mutex;
 use pool::{NodeTarget, OwnConns, PoolError};
@@ -50,16 +50,22 @@ pub struct TableAsked {
     copy: i64,
     schema: String,
     name: String,
-    /// Which shards the node has of it.
+    /// Which tables the node has of it: its shards, or itself.
     shards: String,
 }
 
 impl TableAsked {
-    /// A node's part of a table.
-    pub fn of(copy: i64, relation: &Relation, d: &Distribution, node: NodeId) -> Self {
-        let here = d.group.shards.iter().filter(|s| s.node == node);
-        let mut names: Vec<String> = here.map(|s| format!("{}_{}", d.prefix, s.number)).collect();
-        names.sort_unstable();
+    /// A node's part of a table: shards of a distributed one, all of a reference table.
+    pub fn of(copy: i64, relation: &Relation, node: NodeId) -> Self {
+        let names = match relation.distribution() {
+            Some(d) => {
+                let here = d.group.shards.iter().filter(|s| s.node == node);
+                let mut names: Vec<String> = here.map(|s| format!("{}_{}", d.prefix, s.number)).collect();
+                names.sort_unstable();
+                names
+            }
+            None => vec![relation.name.clone()],
+        };
         let shards = wire::hex::encode(&md5::Md5::digest(names.join(",")));
         TableAsked { copy, schema: relation.schema.clone(), name: relation.name.clone(), shards }
     }

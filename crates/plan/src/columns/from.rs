@@ -1,4 +1,5 @@
-//! FROM: tables that have column copies, and joins of them. Nodes have what they join together, or it would be no Part.
+//! FROM: tables that have column copies, and joins of them. Nodes have what they join together, or it would be no Part: a store has the same,
+//! of reference tables all.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub enum From {
     },
 }
 
-/// What FROM names, with the reader's tables filled in. `uses`: those of tables that the Part reads.
+/// What FROM names, with the reader's tables filled in. `uses`: those of distributed tables that the Part reads.
 pub fn read<'a>(items: &'a [Node], uses: &[usize], a: &'a Analysis<'a>, r: &mut Reader<'a>) -> Found<Vec<From>> {
     let mut all = Vec::with_capacity(items.len());
     for item in items {
@@ -54,8 +55,9 @@ fn read_item<'a>(item: &'a Node, uses: &[usize], a: &'a Analysis<'a>, r: &mut Re
 
 fn table<'a>(rv: &'a ast::RangeVar, uses: &[usize], a: &'a Analysis<'a>) -> Found<Table<'a>> {
     let relation = a.cx.relation(rv).ok_or_else(|| refused(&format!("\"{}\"", rv.relname)))?;
-    let number = uses.iter().copied().find(|u| Arc::ptr_eq(&a.uses[*u].relation, relation));
-    let (Some(number), Some(copy)) = (number, &relation.column_copy) else {
+    let mut read = uses.iter().map(|u| &a.uses[*u].relation).chain(&a.reference_tables);
+    let is_read = read.any(|r| Arc::ptr_eq(r, relation));
+    let Some(copy) = relation.column_copy.as_ref().filter(|_| is_read) else {
         return Err(format!("\"{}\" has no column copy", relation.name));
     };
     if relation.row_security {
@@ -66,7 +68,7 @@ fn table<'a>(rv: &'a ast::RangeVar, uses: &[usize], a: &'a Analysis<'a>) -> Foun
         return Err(format!("\"{}\" is not read on columns under these names", relation.name));
     }
     let shown = alias.map_or(rv.relname.as_str(), |a| &a.aliasname);
-    Ok(Table { number, relation, copy, shown, renamed: alias.is_some() })
+    Ok(Table { relation, copy, shown, renamed: alias.is_some() })
 }
 
 fn read_join<'a>(join: &'a ast::JoinExpr, uses: &[usize], a: &'a Analysis<'a>, r: &mut Reader<'a>) -> Found<From> {
@@ -97,6 +99,15 @@ fn read_join<'a>(join: &'a ast::JoinExpr, uses: &[usize], a: &'a Analysis<'a>, r
 }
 
 impl From {
+    /// What its joins are by, each.
+    pub fn conditions<'e>(&'e self, f: &mut impl FnMut(&'e Expr)) {
+        if let From::Join { left, right, on, .. } = self {
+            on.iter().for_each(&mut *f);
+            left.conditions(f);
+            right.conditions(f);
+        }
+    }
+
     /// In DuckDB's words.
     pub fn write(&self, r: &Reader, w: &mut Writer) {
         match self {

@@ -3,6 +3,7 @@
 //! What is not named here is refused.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use catalog::{ColumnCopy, Relation, UniqueIndex};
 use sql::ast::{self, Node};
@@ -31,9 +32,7 @@ pub struct Reader<'a> {
 
 /// A table that a Part reads, as its expressions name it.
 pub struct Table<'a> {
-    /// Its use, as [`crate::Whole::tables`] has it.
-    pub number: usize,
-    pub relation: &'a Relation,
+    pub relation: &'a Arc<Relation>,
     pub copy: &'a ColumnCopy,
     /// Its alias, or else its name.
     pub shown: &'a str,

@@ -1,14 +1,27 @@
 //! Whether rows would be read in great numbers: then columns are the better way. What an index finds, rows answer sooner.
 
-use super::expression::{Expr, Kind};
+use super::expression::{Column, Expr, Kind};
+use super::from::From;
 use super::infer::Reader;
 use super::select::Select;
 
 /// No index that is known of helps: neither with the condition nor with an order of which the first rows are wanted. Rows that stream out
 /// as they are, are no scan's either: there the node is as good.
-pub fn scans(select: &Select, reader: &Reader) -> bool {
+///
+/// Of reference tables one looks for the few rows that the many of others meet: an index of theirs finds none of these, but one of a
+/// column that must be equal does.
+pub fn scans(select: &Select, from: &[From], reader: &Reader) -> bool {
+    let is_whole = |column: &Column| reader.tables[column.table].relation.is_reference();
+    let is_indexed = |column: &Column| reader.tables[column.table].is_indexed(&column.name);
+    let mut equal = vec![];
+    from.iter().for_each(|item| item.conditions(&mut |on| equals(on, &mut equal)));
+    select.condition.iter().for_each(|condition| equals(condition, &mut equal));
     let leads = |e: &Expr| match &e.kind {
-        Kind::Column(column) => reader.tables[column.table].is_indexed(&column.name),
+        Kind::Column(column) if !is_whole(column) => is_indexed(column),
+        Kind::Column(column) => equal.iter().any(|(one, other)| {
+            let partner = if *one == column { other } else { one };
+            (*one == column || *other == column) && !is_whole(partner) && is_indexed(partner)
+        }),
         _ => false,
     };
     let first = || select.order.first().is_some_and(|(e, _)| leads(e));
@@ -16,6 +29,19 @@ pub fn scans(select: &Select, reader: &Reader) -> bool {
         return false;
     }
     select.is_bounded()
+}
+
+/// Columns that are equal where all of a condition is true.
+fn equals<'e>(condition: &'e Expr, found: &mut Vec<(&'e Column, &'e Column)>) {
+    match &condition.kind {
+        Kind::Infix("AND", all) => all.iter().for_each(|c| equals(c, found)),
+        Kind::Infix("=", sides) => {
+            if let [Expr { kind: Kind::Column(one), .. }, Expr { kind: Kind::Column(other), .. }] = &sides[..] {
+                found.push((one, other));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A condition that all rows pass compares an index's first column with constants.

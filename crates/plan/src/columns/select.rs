@@ -1,5 +1,7 @@
 //! A Part's SELECT as DuckDB's, its clauses translated one by one.
 
+use std::sync::Arc;
+
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
@@ -7,7 +9,7 @@ use super::expression::{Expr, Kind, Writer};
 use super::from::{self, From};
 use super::infer::Reader;
 use super::types::Ty;
-use super::{ColumnPart, Found, Rows, aggregate, compare, first_bytes, refused, scans};
+use super::{ColumnPart, ColumnTable, Found, Rows, aggregate, compare, first_bytes, refused, scans};
 use crate::levels::Analysis;
 use crate::rewrite;
 
@@ -65,25 +67,24 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
     if let Some(twice) = params.windows(2).find(|w| w[0].0 == w[1].0) {
         return Err(format!("parameter ${} is of two types on columns", twice[0].0));
     }
-    let mut columns: Vec<(usize, Vec<String>)> = vec![];
+    let mut tables: Vec<ColumnTable> = vec![];
     for table in &reader.tables {
-        if columns.iter().all(|(number, _)| *number != table.number) {
-            columns.push((table.number, vec![]));
+        if tables.iter().all(|t| !Arc::ptr_eq(&t.relation, table.relation)) {
+            tables.push(ColumnTable { relation: table.relation.clone(), columns: vec![] });
         }
     }
     for (table, name) in &writer.columns {
-        let number = reader.tables[*table].number;
-        let named = columns.iter_mut().find(|(n, _)| *n == number).map(|(_, names)| names);
+        let relation = reader.tables[*table].relation;
+        let named = tables.iter_mut().find(|t| Arc::ptr_eq(&t.relation, relation)).map(|t| &mut t.columns);
         named.filter(|names| !names.contains(name)).map(|names| names.push(name.clone())).unwrap_or_default();
     }
     Ok(ColumnPart {
         text: writer.text(),
         by_first_bytes,
-        tables: columns.iter().map(|(number, _)| *number).collect(),
-        columns,
+        tables,
         types,
         params,
-        scans: scans::scans(&select, &reader),
+        scans: scans::scans(&select, &from, &reader),
         bounded: select.is_bounded(),
     })
 }

@@ -244,6 +244,7 @@ impl<'a> Analysis<'a> {
             }
             Placement::Reference => {
                 self.reads_reference = true;
+                self.reference_tables.push(relation.clone());
                 self.references.entry(std::ptr::from_ref(rv)).or_default().push(vars);
                 From::Reference
             }

@@ -28,8 +28,9 @@ const LOCKED_LONG: Duration = Duration::from_secs(10);
 const MARK: &str = "SET synchronous_commit = local; \
     SELECT pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_logical_emit_message(true, 'herd', ''::pg_catalog.text), '0/0')::pg_catalog.int8";
 
-/// By which a server knows itself from the one that it was before it stopped.
-const STARTED: &str = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text, s.system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system() s";
+/// By which a server knows itself from the one that it was before it stopped; the same whatever a session's settings are.
+const STARTED: &str = "SELECT EXTRACT(epoch FROM pg_catalog.pg_postmaster_start_time())::pg_catalog.numeric::pg_catalog.text, s.system_identifier::pg_catalog.text \
+    FROM pg_catalog.pg_control_system() s";
 
 /// How far a copy has followed.
 pub struct Followed {
