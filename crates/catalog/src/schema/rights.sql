@@ -292,6 +292,10 @@ BEGIN
         SELECT a.grantee::regrole::text AS role FROM pg_namespace n, aclexplode(n.nspacl) a
          WHERE n.nspname = 'herd_shards' AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner
            AND NOT EXISTS (SELECT FROM herd.shard_tables s JOIN pg_class c ON c.oid = s.parent WHERE c.relowner = a.grantee)
+           -- Who is about to get a table has been given it before.
+           AND NOT EXISTS (SELECT FROM pg_locks l JOIN herd.shard_tables s ON s.parent = l.relation
+                            WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock' AND l.pid <> pg_backend_pid()
+                              AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
     LOOP
         EXECUTE format('REVOKE CREATE ON SCHEMA herd_shards FROM %s CASCADE', item.role);
     END LOOP;
