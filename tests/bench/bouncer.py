@@ -5,6 +5,7 @@ import socket
 import subprocess
 import time
 
+import common  # noqa: F401  where the tests' own modules are
 from harness import ports, unprivileged
 from harness.server import Server
 
