@@ -18,9 +18,8 @@ from pathlib import Path
 from bouncer import PgBouncer
 from common import arguments, pgbench, plain, print_table
 from harness import router
-from two_routers import KEYED, SETTINGS, WORKS as ROUTERS_WORKS
+from two_routers import COLUMNS, FILL, SETTINGS, WORKS as ROUTERS_WORKS, filled, tps_of
 
-_COLUMNS = "(id integer primary key, k integer not null default 0, c character(120) not null, pad character(60) not null)"
 _RANGES = [
     "select c from sbtest1 where id between :f{n} and :f{n} + 99;", "select sum(k) from sbtest1 where id between :f{n} and :f{n} + 99;",
     "select c from sbtest1 where id between :f{n} and :f{n} + 99 order by c;", "select distinct c from sbtest1 where id between :f{n} and :f{n} + 99 order by c;",
@@ -40,8 +39,9 @@ WORKS = {
     "read_only": _read_only(),
     "tpcb": ROUTERS_WORKS["tpcb"],
 }
-# Which sides say something about a work: name, table, script's end.
+# The table that a side reads in the place of sbtest1.
 BY_TABLE = {"plain": "sbtest1", "partitions, hash": "sb_hash", "partitions, range": "sb_range", "herd, hash": "sb_hash", "herd, range": "sb_range"}
+# Which sides say something about a work.
 SIDES = {
     "points": ["plain", "PgBouncer", "herd, hash"],
     "ranges": list(BY_TABLE),
@@ -57,33 +57,28 @@ def _bounds(rows: int, shards: int) -> list[str]:
 
 
 def _filled(server, rows: int, shards: int, distributed: bool) -> None:
+    filled(server, rows, distributed)
     bounds = _bounds(rows, shards)
-    server.run(f"create table sbtest1 {_COLUMNS}", "create table hits (id bigint, k integer not null, c text not null, pad text not null)")
-    for table, key in KEYED.items():
-        server.run(f"create table {table} ({key} integer primary key, balance integer not null default 0)")
     if distributed:
-        server.run(*(f"create table {table} {_COLUMNS}" for table in ("sb_hash", "sb_range")), "select create_distributed_table('sb_hash', 'id')")
         said = ", ".join(f"'{bound}'" for bound in bounds)
-        server.run(f"select create_distributed_table('sb_range', 'id', strategy => 'range', bounds => array[{said}])")
-        server.run(*(f"select create_distributed_table('{table}', '{key}')" for table, key in (KEYED | {"sbtest1": "id", "hits": "id"}).items()))
+        server.run(
+            f"create table sb_hash {COLUMNS}", "select create_distributed_table('sb_hash', 'id')",
+            f"create table sb_range {COLUMNS}", f"select create_distributed_table('sb_range', 'id', strategy => 'range', bounds => array[{said}])",
+        )
     else:
-        server.run(f"create table sb_hash {_COLUMNS} partition by hash (id)", f"create table sb_range {_COLUMNS} partition by range (id)")
+        server.run(f"create table sb_hash {COLUMNS} partition by hash (id)", f"create table sb_range {COLUMNS} partition by range (id)")
         for n in range(shards):
             server.run(
                 f"create table sb_hash_{n} partition of sb_hash for values with (modulus {shards}, remainder {n})",
                 f"create table sb_range_{n} partition of sb_range for values {bounds[n]}",
             )
-    for (table, key), count in zip(KEYED.items(), (rows, 1000, 100)):
-        server.run(f"insert into {table} ({key}) select generate_series(1, {count})", f"vacuum analyze {table}")
-    for table in ("sbtest1", "sb_hash", "sb_range"):
-        server.run(f"insert into {table} select g, g, md5(g::text), md5(g::text) from generate_series(1, {rows}) g", f"vacuum analyze {table}")
+    for table in ("sb_hash", "sb_range"):
+        server.run(FILL.format(table=table, rows=rows), f"vacuum analyze {table}")
 
 
 def _turn(server, script: Path, clients: int, seconds: int, mode: str) -> float:
     said = pgbench(server, "-n", "-M", mode, "-f", script, "-c", clients, "-j", min(clients, 2), "-T", seconds)
-    if "number of failed transactions: 0 " not in said:
-        raise SystemExit(said)
-    return float(next(line for line in said.splitlines() if line.startswith("tps")).split()[2])
+    return tps_of(said)
 
 
 def main() -> None:

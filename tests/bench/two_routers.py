@@ -38,6 +38,9 @@ insert into hits (id, k, c, pad) values (:aid, :tid, 'some text of a row', 'some
 end;
 """,
 }
+# Of sbtest1, and its rows.
+COLUMNS = "(id integer primary key, k integer not null default 0, c character(120) not null, pad character(60) not null)"
+FILL = "insert into {table} select g, g, md5(g::text), md5(g::text) from generate_series(1, {rows}) g"
 KEYED = {"accounts": "aid", "tellers": "tid", "branches": "bid"}
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -57,7 +60,7 @@ def spent(process_id: int) -> float:
 
 
 def filled(server, rows: int, distributed: bool) -> None:
-    server.run("create table sbtest1 (id integer primary key, k integer not null default 0, c character(120) not null, pad character(60) not null)")
+    server.run(f"create table sbtest1 {COLUMNS}")
     server.run("create table hits (id bigint, k integer not null, c text not null, pad text not null)")
     for table, key in KEYED.items():
         server.run(f"create table {table} ({key} integer primary key, balance integer not null default 0)")
@@ -65,11 +68,18 @@ def filled(server, rows: int, distributed: bool) -> None:
         server.run(*(f"select create_distributed_table('{table}', '{key}')" for table, key in (KEYED | {"sbtest1": "id", "hits": "id"}).items()))
     for (table, key), count in zip(KEYED.items(), (rows, 1000, 100)):
         server.run(f"insert into {table} ({key}) select generate_series(1, {count})", f"vacuum analyze {table}")
-    server.run(f"insert into sbtest1 select g, g, md5(g::text), md5(g::text) from generate_series(1, {rows}) g", "vacuum analyze sbtest1")
+    server.run(FILL.format(table="sbtest1", rows=rows), "vacuum analyze sbtest1")
 
 
 def postmaster(server) -> int:
     return int((Path(value(server, "show data_directory")) / "postmaster.pid").read_text().split()[0])
+
+
+def tps_of(said: str) -> float:
+    """Of what pgbench says; none of its transactions may have failed."""
+    if "number of failed transactions: 0 " not in said:
+        raise SystemExit(said)
+    return float(next(line for line in said.splitlines() if line.startswith("tps")).split()[2])
 
 
 def turn(server, script: str, clients: int, seconds: int, processes: dict[str, list[int]]) -> dict[str, float]:
@@ -80,9 +90,7 @@ def turn(server, script: str, clients: int, seconds: int, processes: dict[str, l
     # Backends that served it end, and are counted by their postmaster then.
     time.sleep(0.3)
     done = int(next(line for line in said.splitlines() if "actually processed" in line).split(":")[1].split("/")[0])
-    if "number of failed transactions: 0 " not in said:
-        raise SystemExit(said)
-    tps = float(next(line for line in said.splitlines() if line.startswith("tps")).split()[2])
+    tps = tps_of(said)
     costs = {name: (sum(map(spent, ids)) - before[name]) / done * 1e6 for name, ids in processes.items()}
     client = (ended.children_user + ended.children_system - children.children_user - children.children_system) / done * 1e6
     return {"tps": tps, "client": client, "router": 0.0, "servers": 0.0} | costs

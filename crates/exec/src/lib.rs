@@ -50,7 +50,6 @@ pub use error::{ClientError, ExecError};
 pub use kept_rows::KeptRows;
 pub use moves::{Choice, Moves};
 pub use now::{Now, timestamp, timestamp_at};
-pub use query::column_plans::ColumnPlans;
 pub use query::cursor::{ALL as ALL_ROWS, Cursor, Leftover, Opening, Scroll, Standing, To};
 pub use query::ways::{OtherWay, nodes_of};
 pub use read_from::{Need, ReadWay};

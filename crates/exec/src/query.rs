@@ -3,7 +3,7 @@
 
 pub mod add_up;
 pub mod by_shards;
-pub mod column_plans;
+mod column_plans;
 mod columns;
 pub mod cursor;
 pub mod finish;

@@ -110,8 +110,7 @@ impl Session {
         (node, shard): (i32, Option<i32>),
     ) -> Result<Explained> {
         let started = Instant::now();
-        let shown = columns::shown_shard(shard);
-        let how = ("How".to_string(), "one node has all of it".to_string());
+        let shown = of_one_node(shard);
         // Who may not use the table's schema may not be told by its shard either.
         let of = shard;
         let shard = self.work().nameable(compiled, &Request::simple(text), shard).await?;
@@ -122,8 +121,7 @@ impl Session {
             true => plan::explain::describe_columns(&compiled.plan),
             false => vec![],
         };
-        let columns = columns.into_iter().map(|(label, value)| (label.to_string(), value));
-        let details = [how, shown].into_iter().chain(columns).chain(self.standbys_said(compiled)).collect();
+        let details = shown.into_iter().chain(labelled(columns)).chain(self.standbys_said(compiled)).collect();
         Ok(Explained { strategy: "route", details, nodes, answered: vec![], rows: None, time })
     }
 
@@ -150,8 +148,7 @@ impl Session {
             Some(OtherWay::Shuffled(_, shuffle)) => plan::explain::describe_shuffle(&compiled.plan, shuffle),
             None => plan::explain::describe(&compiled.plan),
         };
-        let labelled = described.into_iter().map(|(label, value)| (label.to_string(), value));
-        let mut details: Vec<(String, String)> = labelled.collect();
+        let mut details: Vec<(String, String)> = labelled(described).collect();
         details.extend(self.pruned(compiled, request).await?);
         if way.is_none() {
             details.extend(self.standbys_said(compiled));
@@ -175,22 +172,34 @@ impl Session {
             time: None,
         };
         if is_on(e, "analyze") {
-            let mut held = Held::new(&self.memory);
-            let began = !self.transaction.is_active();
-            let (done, nodes) = exec::looking(self.hold(compiled, request, &mut held)).await;
-            let done = done?;
-            if began {
-                self.finish_implicit(false).await?;
-            }
-            explained.rows = Some(backend::rows_of_tag(&done.tag));
-            explained.time = Some(started.elapsed());
+            self.analyze(compiled, request, &mut explained, started).await?;
             // Stores that don't tell their plans: what nodes would have done is nothing that was done.
-            if nodes.values().any(|answered| answered.by_columns) {
+            if explained.is_by_columns() {
                 explained.nodes.clear();
             }
-            explained.answered = nodes.into_iter().map(|(node, answered)| (self.node_name(node), answered)).collect();
         }
         Ok(explained)
+    }
+
+    /// Runs it, and takes up what has come of it.
+    async fn analyze(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        explained: &mut Explained,
+        started: Instant,
+    ) -> Result<()> {
+        let mut held = Held::new(&self.memory);
+        let began = !self.transaction.is_active();
+        let (done, nodes) = exec::looking(self.hold(compiled, request, &mut held)).await;
+        let done = done?;
+        if began {
+            self.finish_implicit(false).await?;
+        }
+        explained.rows = Some(backend::rows_of_tag(&done.tag));
+        explained.time = Some(started.elapsed());
+        explained.answered = nodes.into_iter().map(|(node, answered)| (self.node_name(node), answered)).collect();
+        Ok(())
     }
 
     /// Which state is read, if it is not the primaries'. The plans shown are theirs.
@@ -265,6 +274,19 @@ fn option(e: &ast::ExplainStmt, name: &str) -> Option<String> {
         }),
         _ => None,
     })
+}
+
+/// What is said of a statement that one node answers: which shard that is.
+fn of_one_node(shard: Option<i32>) -> [(String, String); 2] {
+    let which = match shard {
+        Some(s) => ("Shard".to_string(), s.to_string()),
+        None => ("Shards".to_string(), "those on one node".to_string()),
+    };
+    [("How".to_string(), "one node has all of it".to_string()), which]
+}
+
+fn labelled(said: Vec<(&'static str, String)>) -> impl Iterator<Item = (String, String)> {
+    said.into_iter().map(|(label, value)| (label.to_string(), value))
 }
 
 fn is_on(e: &ast::ExplainStmt, name: &str) -> bool {

@@ -10,36 +10,31 @@ use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 
-/// What stores say when they are asked how they would answer.
-pub enum ColumnPlans {
-    /// They are not asked: rows are read.
-    NotAsked,
-    /// One plan for each part, and of which node the store is that has told it.
-    Told(Vec<(NodeId, String)>),
-    /// One of them does not say, and why.
-    Silent(String),
-}
-
 impl<C: Client> Work<'_, C> {
-    /// The plans of stores for what they would be asked.
-    pub async fn column_plans(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<ColumnPlans> {
-        let Planned::Query { tree: Ok(finish), .. } = &compiled.plan else { return Ok(ColumnPlans::NotAsked) };
+    /// The plans of stores for what they would be asked, one for each part, and of which node the store is that has told it. `None`: they are not
+    /// asked, as rows are read, or one of them does not say.
+    pub async fn column_plans(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+    ) -> Result<Option<Vec<(NodeId, String)>>> {
+        let Planned::Query { tree: Ok(finish), .. } = &compiled.plan else { return Ok(None) };
         let parts = finish.parts();
         if parts.is_empty() || parts.iter().any(|part| part.columns.is_none()) {
-            return Ok(ColumnPlans::NotAsked);
+            return Ok(None);
         }
         let described = self.described(compiled, request.types()).await?;
         let Some(reads) = self.column_parts(compiled, request, finish, &parts) else {
-            return Ok(ColumnPlans::NotAsked);
+            return Ok(None);
         };
         let bound = described.parameters(request);
         let Some(questions) = self.all_questions(compiled, request, (&parts, &reads), &bound).await? else {
-            return Ok(ColumnPlans::NotAsked);
+            return Ok(None);
         };
         // All stores have the same tables: one speaks for them.
         let questions: Vec<_> = questions.into_iter().filter_map(|asked| asked.into_iter().next()).collect();
         if questions.len() < parts.len() || self.may_read(&reads).await.is_none() {
-            return Ok(ColumnPlans::NotAsked);
+            return Ok(None);
         }
         let mut plans = Vec::with_capacity(parts.len());
         for (node, store, asked) in questions {
@@ -48,11 +43,9 @@ impl<C: Client> Work<'_, C> {
                 () = self.client.cancelled() => return Err(ExecError::cancelled()),
                 said = store.plan(&asked) => said,
             };
-            match said {
-                Ok(plan) => plans.push((node, plan)),
-                Err(why) => return Ok(ColumnPlans::Silent(why.to_string())),
-            }
+            let Ok(plan) = said else { return Ok(None) };
+            plans.push((node, plan));
         }
-        Ok(ColumnPlans::Told(plans))
+        Ok(Some(plans))
     }
 }

@@ -66,8 +66,7 @@ impl<C: Client> Work<'_, C> {
             }
         }
         for (node, came, rows) in answers.iter().flatten() {
-            let bytes = rows.iter().flatten().flatten().map(String::len).sum();
-            answered::by_columns(*node, (rows.len(), bytes), *came);
+            answered::by_columns(*node, rows, *came);
         }
         let answers: Vec<Vec<Row>> =
             answers.into_iter().map(|part| part.into_iter().flat_map(|(_, _, rows)| rows).collect()).collect();

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use catalog::NodeId;
+use catalog::{NodeId, Row};
 
 tokio::task_local! {
     static LOOKING: RefCell<Looking>;
@@ -49,9 +49,10 @@ pub fn ended(node: NodeId) {
 }
 
 /// A store's rows, which came at that moment, with what their values take.
-pub fn by_columns(node: NodeId, (rows, bytes): (usize, usize), came: Instant) {
+pub fn by_columns(node: NodeId, rows: &[Row], came: Instant) {
     note(node, |of, until_now| {
-        (of.rows, of.bytes, of.by_columns) = (of.rows + rows as u64, of.bytes + bytes as u64, true);
+        let bytes: usize = rows.iter().flatten().flatten().map(String::len).sum();
+        (of.rows, of.bytes, of.by_columns) = (of.rows + rows.len() as u64, of.bytes + bytes as u64, true);
         of.time = of.time.max(until_now.saturating_sub(came.elapsed()));
     });
 }

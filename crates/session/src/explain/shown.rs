@@ -85,6 +85,11 @@ impl Explained {
         }
     }
 
+    /// A store of column copies has answered some of it.
+    pub fn is_by_columns(&self) -> bool {
+        self.answered.iter().any(|(_, answered)| answered.by_columns)
+    }
+
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("Herd {}", self.strategy)];
         for (label, value) in &self.details {
