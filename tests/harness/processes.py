@@ -33,6 +33,14 @@ def stopped_family(parent: int) -> list[int]:
     return [parent, *children(parent)]
 
 
+def freeze_family(parent: int) -> list[int]:
+    """SIGSTOP to a server and to every process of it, as when it hangs: those that were stopped."""
+    family = stopped_family(parent)
+    for process_id in family:
+        signal(process_id, signals.SIGSTOP)
+    return family
+
+
 def kill_family(parent: int) -> None:
     """SIGKILL to a server and to every process of it, as when the machine stops. When this returns they are all gone: one of PostgreSQL's that was
     left would write to the same files as the server that is started next."""

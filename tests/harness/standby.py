@@ -40,8 +40,7 @@ class Standby(PlainPostgres):
 
     def hang(self) -> None:
         """Connections stay open, and nothing answers, until `go_on`."""
-        for process_id in processes.stopped_family(self.process.pid):
-            processes.signal(process_id, signal.SIGSTOP)
+        processes.freeze_family(self.process.pid)
 
     def go_on(self) -> None:
         for process_id in [self.process.pid, *processes.children(self.process.pid)]:

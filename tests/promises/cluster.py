@@ -43,9 +43,7 @@ class Node:
 
     def hang(self) -> None:
         """SIGSTOP to all its processes: connections stay open, and nothing answers."""
-        postmaster = self._postmaster()
-        for process_id in processes.stopped_family(postmaster):
-            processes.signal(process_id, signal.SIGSTOP)
+        processes.freeze_family(self._postmaster())
 
     def start(self, wait: bool = True) -> None:
         if self.is_up():

@@ -1,8 +1,9 @@
 """Promise: primaries of a local herd with standbys (`herd up --ha`) are lost one after another, home's too, and nothing that was acknowledged is.
 
-Kinds, in turn: PostgreSQL is killed (`postgres`), it and its Patroni as when a machine is gone (`machine`), all of PostgreSQL's processes hang
-until another one leads (`hangs`). Beside every other failover one etcd of three is away. Writers commit rows over both nodes all the time: how long none
-is acknowledged is told for each. What hung goes on afterwards, as a primary that does not know: nothing of it may be accepted.
+Kinds, in turn: PostgreSQL is killed (`postgres`), it and its Patroni (`both`), all of PostgreSQL's processes hang (`hangs`), Patroni as well (`all hangs`),
+and they hang until another one leads while nobody watches over them (`unwatched`), as where a machine is cut off: that is Patroni's ttl. What hung
+then goes on, as a primary that does not know: nothing of it may be accepted. Beside every other failover one etcd of three is away. Writers commit rows
+over both nodes all the time: how long none is acknowledged is told for each.
 """
 
 import os
@@ -17,7 +18,7 @@ from harness.writer import CODES, ROWS, Writer
 
 from . import program
 
-_KINDS = ("postgres", "machine", "hangs")
+_KINDS = ("postgres", "both", "hangs", "all hangs", "unwatched")
 _FAILOVER_SECONDS_MAX = 90
 
 
@@ -40,12 +41,14 @@ class Failing:
     def fail(self, node: str, kind: str) -> list[int]:
         """Processes that have to be told to go on."""
         leader = self.leader(node)
-        if kind == "hangs":
-            family = processes.stopped_family(leader["pid"])
-            for process_id in family:
-                processes.signal(process_id, signal.SIGSTOP)
-            return family
-        if kind == "machine":
+        if kind == "unwatched":
+            os.kill(self.herd.status()["watch"]["pid"], signal.SIGKILL)
+        if kind in ("hangs", "all hangs", "unwatched"):
+            if kind == "all hangs":
+                os.kill(leader["patroni_pid"], signal.SIGSTOP)
+            family = processes.freeze_family(leader["pid"])
+            return family if kind == "unwatched" else []
+        if kind == "both":
             os.kill(leader["patroni_pid"], signal.SIGKILL)
         os.kill(leader["pid"], signal.SIGKILL)
         return []

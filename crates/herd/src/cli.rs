@@ -84,6 +84,12 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Watch over the servers of a local herd with standbys, in the foreground; `herd up --ha` starts it in the background
+    #[command(hide = true)]
+    Watch {
+        #[command(flatten)]
+        dir: Dir,
+    },
     /// Run the workloads W1 to W4 in small on a local herd and on a plain PostgreSQL; print a table of figures
     Demo {
         /// The herd's directory; made where it is missing
@@ -368,6 +374,10 @@ impl Cli {
             Command::Router { config } => {
                 let config = Config::load(&config).map_err(local::Error::from)?;
                 Ok(Action::Router(Box::new(config)))
+            }
+            Command::Watch { dir } => {
+                tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
+                Ok(local::watch(&dir.dir).map(done)?)
             }
             Command::Demo { dir, port, rows } => Ok(demo::run(&demo::Options { dir, port, rows }).map(done)?),
             Command::Dump { from, to, jobs, nodes } => {

@@ -63,6 +63,7 @@ pub fn of(target: &Target) -> Result<Status, Error> {
             nodes: Vec::new(),
             stores: Vec::new(),
             etcd: Vec::new(),
+            watch: None,
         },
     };
     let (asked, router) = match target {
@@ -86,8 +87,11 @@ pub fn of(target: &Target) -> Result<Status, Error> {
         enter(&mut status, node, said, members);
     }
     if status.router.up {
-        let stores: Vec<Store> = ask(&router, STORES)?;
-        stores.into_iter().for_each(|store| enter_store(&mut status, store, &nodes));
+        // It may log clients in and have no home that answers, as in a failover: that is told, with all else.
+        match ask::<Vec<Store>>(&router, STORES) {
+            Ok(stores) => stores.into_iter().for_each(|store| enter_store(&mut status, store, &nodes)),
+            Err(_) => status.router.up = false,
+        }
     }
     status.sum_up();
     Ok(status)
@@ -201,6 +205,7 @@ mod tests {
             nodes: vec![local(1), local(2)],
             stores: Vec::new(),
             etcd: Vec::new(),
+            watch: None,
         };
         let node = |name: &str, host: &str, port| Node {
             id: 1,

@@ -20,6 +20,9 @@ pub fn down(dir: &Path) -> Result<()> {
     let _lock = files.lock()?;
     let state = State::load(&files.state())?.ok_or_else(no_herd)?;
 
+    if state.ha {
+        ha::stop_watch(&files)?;
+    }
     let router = router_process::pid(&files);
     if let Some(pid) = router {
         router_process::stop(&files, pid)?;

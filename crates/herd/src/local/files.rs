@@ -11,6 +11,7 @@
 //! .herd/column1.toml  .herd/column1.log
 //! .herd/node1a/       of a herd with standbys: a member's own folder, with data/ and patroni.yml   (ha/member.rs)
 //! .herd/node1a.log    what its Patroni and its PostgreSQL say
+//! .herd/watch.log     what the watch over these has done            (ha/watch.rs)
 //! .herd/etcd1/        .herd/etcd1.log                               (ha/etcd.rs)
 //! ```
 //! It does not know what stands in them.
@@ -93,6 +94,10 @@ impl Files {
     pub fn member_log(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.log"))
     }
+    /// What the watch over members has done.
+    pub fn watch_log(&self) -> PathBuf {
+        self.dir.join("watch.log")
+    }
     /// The data of an etcd.
     pub fn etcd(&self, number: u16) -> PathBuf {
         self.dir.join(format!("etcd{number}"))
@@ -115,17 +120,13 @@ impl Files {
     /// Waits until no other `herd` command works in this directory. The lock ends with the returned value, or with
     /// the process, however it ends.
     pub fn lock(&self) -> Result<File> {
-        let path = self.dir.join("herd.lock");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(Error::io("open", &path))?;
         let started = Instant::now();
         let mut told = false;
-        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        loop {
+            let (mut file, path) = self.lock_file()?;
+            if lock(&mut file).map_err(Error::io("write", &path))? {
+                return Ok(file);
+            }
             let mut owner = String::new();
             file.rewind().and_then(|()| file.read_to_string(&mut owner)).map_err(Error::io("read", &path))?;
             let owner = format!("process {}", owner.trim());
@@ -138,12 +139,30 @@ impl Files {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        file.rewind()
-            .and_then(|()| file.set_len(0))
-            .and_then(|()| write!(file, "{}", std::process::id()))
-            .map_err(Error::io("write", &path))?;
-        Ok(file)
     }
+
+    /// The same, if no other one works in it now.
+    pub fn try_lock(&self) -> Result<Option<File>> {
+        let (mut file, path) = self.lock_file()?;
+        Ok(lock(&mut file).map_err(Error::io("write", &path))?.then_some(file))
+    }
+
+    fn lock_file(&self) -> Result<(File, PathBuf)> {
+        let path = self.dir.join("herd.lock");
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+        Ok((file.map_err(Error::io("open", &path))?, path))
+    }
+}
+
+/// Locks it and writes who has. False: another has.
+fn lock(file: &mut File) -> std::io::Result<bool> {
+    if flock(&*file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(false);
+    }
+    file.rewind()?;
+    file.set_len(0)?;
+    write!(file, "{}", std::process::id())?;
+    Ok(true)
 }
 
 /// Writes a file whole or not at all, also when the machine stops in the middle.

@@ -36,6 +36,7 @@ mod up;
 pub use binaries::program;
 pub use down::down;
 pub use error::Error;
+pub use ha::watch;
 pub use plain::{PlainPostgres, is_herd};
 pub use psql::{Target, literal, psql, run_sql};
 pub use shape::Options as UpOptions;

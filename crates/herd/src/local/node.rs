@@ -23,6 +23,9 @@ pub const MARKER: &str = "herd.made";
 /// Crash recovery can take long; a server that cannot start says so at once.
 const START_LIMIT_S: &str = "300";
 const STOP_LIMIT_S: &str = "60";
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// Who answers none of so many hangs.
+const SILENT_LOOKS: u32 = 2;
 /// How long processes that outlived their postmaster get to notice it.
 const LEFTOVER_LIMIT: Duration = Duration::from_secs(2);
 
@@ -141,6 +144,25 @@ impl Node {
         process::all().into_iter().filter(|pid| self.is_ours(*pid)).filter(is_postgres).collect()
     }
 
+    /// Ends it at once, as a crash would, whatever it is doing; also what hangs.
+    pub fn kill(&self) {
+        // Its children last: they end by themselves when it is gone.
+        let pid = self.pid();
+        for pid in pid.into_iter().chain(self.processes()) {
+            process::signal(pid, Signal::KILL);
+        }
+        pid.map(|pid| process::wait_for_end(pid, KILL_LIMIT));
+    }
+
+    /// Ends it if it runs and answers nobody: it would not do so for any signal that it has to handle.
+    pub fn kill_if_hung(&self) {
+        let is_silent = |_| self.pid().is_some() && probe::probe(self.port) == probe::Answer::Nothing;
+        if (0..SILENT_LOOKS).all(is_silent) {
+            eprintln!("{}: does not answer, killing it; PostgreSQL recovers from its log when it starts", self.name);
+            self.kill();
+        }
+    }
+
     /// Starts the server and waits until it accepts connections.
     pub fn start(&self, binaries: &Binaries) -> Result<()> {
         let owner = account::owner_of(&self.data)?;
@@ -188,6 +210,10 @@ impl Node {
 
     /// Stops the server; open transactions are rolled back.
     pub fn stop(&self, binaries: &Binaries) -> Result<()> {
+        self.kill_if_hung();
+        if self.pid().is_none() {
+            return Ok(());
+        }
         let owner = account::owner_of(&self.data)?;
         let stop = |mode: &str| -> Result<Output> {
             let mut pg_ctl = self.pg_ctl(owner.as_ref(), binaries);

@@ -33,10 +33,14 @@ pub struct Status {
     /// Of a local herd whose nodes have standbys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<EtcdStatus>,
+    /// Of such a herd, too: who ends what hangs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<WatchStatus>,
 }
 
 #[derive(Debug, Serialize)]
 pub struct RouterStatus {
+    /// It logs clients in, and answers.
     pub up: bool,
     pub pid: Option<u32>,
     /// Not known of a router that was reached by its URL.
@@ -120,6 +124,13 @@ pub struct EtcdStatus {
     pub port: u16,
 }
 
+/// The watch over a local herd's members.
+#[derive(Debug, Serialize)]
+pub struct WatchStatus {
+    pub up: bool,
+    pub pid: Option<u32>,
+}
+
 /// Looks at the herd in `dir`.
 pub fn status(dir: &Path) -> Result<Status> {
     let files = Files::new(dir)?;
@@ -148,6 +159,7 @@ pub fn status(dir: &Path) -> Result<Status> {
         nodes: state.numbers().map(one).collect(),
         stores: if state.columns { stores::status(&files, &state) } else { Vec::new() },
         etcd: if state.ha { ha::etcd(&files, &state) } else { Vec::new() },
+        watch: state.ha.then(|| ha::watch_status(&files)),
     };
     status.sum_up();
     Ok(status)
@@ -161,7 +173,8 @@ impl Status {
         self.up = self.router.up
             && self.nodes.iter().all(node_is_up)
             && stores_are_up
-            && self.etcd.iter().all(|etcd| etcd.up);
+            && self.etcd.iter().all(|etcd| etcd.up)
+            && self.watch.iter().all(|watch| watch.up);
     }
 }
 
@@ -210,6 +223,9 @@ impl std::fmt::Display for Status {
         }
         for etcd in &self.etcd {
             writeln!(f, "{:<8} {:<5} {:>6} {:>8}", etcd.name, word(etcd.up), etcd.port, pid(etcd.pid))?;
+        }
+        if let Some(watch) = &self.watch {
+            writeln!(f, "{:<8} {:<5} {:>6} {:>8}", "watch", word(watch.up), "-", pid(watch.pid))?;
         }
         Ok(())
     }

@@ -3,17 +3,18 @@
 //! It does not know the other members, nor which of them leads: Patroni does.
 
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::Duration;
 
 use super::ports::{MEMBERS, rest_url};
 use super::programs::Programs;
 use crate::local::account::{self, Account};
-use crate::local::background;
 use crate::local::binaries::Binaries;
 use crate::local::error::Result;
 use crate::local::files::Files;
 use crate::local::node::Node;
 use crate::local::state::State;
+use crate::local::{background, process};
 
 /// Patroni ends when its PostgreSQL has, which writes a checkpoint first.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -72,12 +73,19 @@ impl Member {
 
     /// The running Patroni.
     pub fn pid(&self) -> Option<u32> {
+        background::find(|arguments| self.are_patronis(arguments))
+    }
+
+    /// Whether this process is its Patroni.
+    pub fn is_patroni(&self, pid: u32) -> bool {
+        process::is_alive(pid) && process::arguments(pid).is_some_and(|arguments| self.are_patronis(&arguments))
+    }
+
+    /// `[python, …/patroni, config]`, and not an editor's `[vi, config]`.
+    fn are_patronis(&self, arguments: &[String]) -> bool {
         let config = self.config.display().to_string();
-        // [python, …/patroni, config], and not an editor's [vi, config].
-        background::find(|arguments| {
-            let others = arguments.split_last().filter(|(last, _)| **last == config).map(|(_, others)| others);
-            others.is_some_and(|others| others.iter().any(|argument| argument.contains("patroni")))
-        })
+        let others = arguments.split_last().filter(|(last, _)| **last == config).map(|(_, others)| others);
+        others.is_some_and(|others| others.iter().any(|argument| argument.contains("patroni")))
     }
 
     /// Whether PostgreSQL was made here.
@@ -98,18 +106,20 @@ impl Member {
     }
 
     /// Starts its Patroni, which does the rest. A PostgreSQL that outlived its Patroni goes on.
-    pub fn start(&self, programs: &Programs, account: Option<&Account>) -> Result<()> {
+    pub fn start(&self, programs: &Programs, account: Option<&Account>) -> Result<Child> {
         if self.has_data() {
             self.node.clear_crash()?;
         }
         let mut command = account::command(account, &programs.patroni, &self.folder);
         command.arg(&self.config);
-        background::start(command, &self.node.log).map(drop)
+        background::start(command, &self.node.log)
     }
 
     /// Ends its Patroni, and PostgreSQL with it. True: something ran.
     pub fn stop(&self, binaries: &Binaries) -> Result<bool> {
         let patroni = self.pid();
+        // Patroni would wait for it.
+        self.node.kill_if_hung();
         if let Some(pid) = patroni
             && background::stop(pid, STOP_LIMIT)?
         {

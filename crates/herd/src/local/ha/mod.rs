@@ -7,10 +7,12 @@
 //!       ─→ member.rs     one member: its Patroni, and PostgreSQL below   node1a/, node1b/ …
 //!       ─→ config.rs     what Patroni is told                            node1a/patroni.yml
 //!       ─→ wait.rs       until there are leaders, and standbys
+//!       ─→ watcher.rs    the watch, a process of its own: watch.rs   watch.log
 //! down.rs, status.rs     all of it ends; who is up, and in which role
 //! ports.rs               who listens where
 //! ```
-//! Patroni makes, starts, stops and promotes PostgreSQL; nothing here does, as long as Patroni runs.
+//! Patroni makes, starts, stops and promotes PostgreSQL; nothing here does, as long as Patroni runs. What hangs is killed by the
+//! watch, which starts Patronis again.
 
 mod config;
 mod down;
@@ -21,13 +23,17 @@ mod programs;
 mod status;
 mod up;
 mod wait;
+mod watch;
+mod watcher;
 
 pub use down::down;
 pub use member::Member;
 pub use ports::{NODES_MAX, PORTS_OF_ETCD, PORTS_PER_NODE};
-pub use status::{etcd, node};
+pub use status::{etcd, node, watch as watch_status};
 pub use up::{has_begun, start};
 pub use wait::for_standbys as wait_for_standbys;
+pub use watch::run as watch;
+pub use watcher::stop as stop_watch;
 
 use super::state::State;
 

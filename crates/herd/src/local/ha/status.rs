@@ -1,17 +1,23 @@
 //! What of a herd with standbys is up: each etcd, each member of each node, and its role.
 
-use super::Member;
 use super::etcd::Etcd;
+use super::{Member, watcher};
 use crate::local::files::Files;
 use crate::local::probe::{Answer, probe};
 use crate::local::state::State;
-use crate::local::status::{DOWN, EtcdStatus, MemberStatus, NodeStatus};
+use crate::local::status::{DOWN, EtcdStatus, MemberStatus, NodeStatus, WatchStatus};
 use crate::patroni;
 
 /// Each etcd: whether it runs, answers, and sees another one.
 pub fn etcd(files: &Files, state: &State) -> Vec<EtcdStatus> {
     let status = |etcd: Etcd| EtcdStatus { up: etcd.is_healthy(), pid: etcd.pid(), port: etcd.port, name: etcd.name };
     Etcd::all(files, state).into_iter().map(status).collect()
+}
+
+/// Whether somebody watches over the members.
+pub fn watch(files: &Files) -> WatchStatus {
+    let pid = watcher::pid(files);
+    WatchStatus { up: pid.is_some(), pid }
 }
 
 /// A node and its members. It is up when one of them leads.

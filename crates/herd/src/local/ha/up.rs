@@ -3,9 +3,11 @@
 //! Patroni makes PostgreSQL where there is none: the first member of a node by initdb, the other as its copy. Run again, it
 //! starts what does not run.
 
+use std::process::Child;
+
 use super::etcd::Etcd;
 use super::programs::{self, Programs};
-use super::{Member, config, wait};
+use super::{Member, config, wait, watcher};
 use crate::local::account::{self, Account};
 use crate::local::binaries::{self, Binaries};
 use crate::local::error::{Error, Result};
@@ -43,18 +45,18 @@ pub fn start(files: &Files, state: &mut State, router_runs: bool) -> Result<bool
     wait::for_leaders(files, state)?;
     up::note_made(files, state)?;
     give_settings(files, state)?;
-    Ok(starts)
+    Ok(watcher::start(files)? || starts)
 }
 
 /// Who runs all of it, with which programs.
-struct Means {
+pub(super) struct Means {
     account: Option<Account>,
     binaries: Binaries,
     programs: Programs,
 }
 
 impl Means {
-    fn find(members: &[Member]) -> Result<Means> {
+    pub(super) fn find(members: &[Member]) -> Result<Means> {
         let account = match members.iter().find(|member| member.folder.exists()) {
             Some(made) => account::owner_of(&made.folder)?,
             None => account::for_new_data()?,
@@ -63,6 +65,11 @@ impl Means {
         let binaries = reach::binaries(account.as_ref(), binaries::find(major)?)?;
         let programs = programs::find(account.as_ref())?;
         Ok(Means { account, binaries, programs })
+    }
+
+    /// Starts the Patroni of a member that has its configuration.
+    pub(super) fn start(&self, member: &Member) -> Result<Child> {
+        member.start(&self.programs, self.account.as_ref())
     }
 }
 
@@ -93,7 +100,8 @@ fn make_folders(files: &Files, members: &[Member], etcds: &[Etcd], means: &Means
 }
 
 /// Starts what does not run, etcd first.
-fn start_all(files: &Files, state: &State, Means { account, binaries, programs }: &Means) -> Result<()> {
+fn start_all(files: &Files, state: &State, means: &Means) -> Result<()> {
+    let Means { account, binaries, programs } = means;
     let account = account.as_ref();
     // Folders that were made just now have real paths.
     let etcds = Etcd::all(files, state);
@@ -107,7 +115,7 @@ fn start_all(files: &Files, state: &State, Means { account, binaries, programs }
         if state.made {
             eprintln!("{}: starting its Patroni", member.name());
         }
-        member.start(programs, account)?;
+        means.start(member)?;
     }
     Ok(())
 }

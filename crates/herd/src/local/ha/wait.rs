@@ -83,7 +83,7 @@ fn first_with(members: &[Member], is_so: impl Fn(&patroni::Member) -> bool) -> O
 }
 
 /// A process that becomes another program (a script's interpreter) has no arguments for a moment.
-fn has_ended(pid: impl Fn() -> Option<u32>) -> bool {
+pub fn has_ended(pid: impl Fn() -> Option<u32>) -> bool {
     let is_missing = |_| {
         let is_missing = pid().is_none();
         if is_missing {
