@@ -17,4 +17,5 @@ mod run;
 mod spread;
 
 pub use limits::Limits;
+pub use lock::GIVES_WAY;
 pub(crate) use lock::Locks;

@@ -45,7 +45,7 @@ pub use budget::{Allowance, Budget, Purpose, Taken};
 pub use bulk_settings::Bulk;
 pub use client::{Answer, Client, CopyInput, tell_parameter};
 pub use column_settings::{ColumnUse, ColumnWay};
-pub use ddl::Limits;
+pub use ddl::{GIVES_WAY, Limits};
 pub use error::{ClientError, ExecError};
 pub use kept_rows::KeptRows;
 pub use moves::{Choice, Moves};

@@ -28,6 +28,9 @@ const PATIENT: Duration = Duration::from_millis(1000);
 const CIRCLE_WAIT: Duration = Duration::from_millis(1700);
 /// As [`CIRCLE_WAIT`], where one circle is behind another.
 const CIRCLES_WAIT: Duration = Duration::from_millis(3000);
+/// Stands in the statement by which a patient try takes locks: the routers, which see it at the node, break circles over it first, and nobody
+/// else's statement fails (herd `router/deadlock.rs`).
+pub const GIVES_WAY: &str = "SAVEPOINT herd_patient_locks";
 /// From a change's locks to its end, as long as those who wait for it are not let to the nodes.
 const CHANGE_MAX: Duration = Duration::from_millis(500);
 
@@ -145,6 +148,10 @@ impl Locks {
         ))
     }
 
+    fn savepoint(&self) -> &'static str {
+        if self.patient { GIVES_WAY } else { "SAVEPOINT herd_locks" }
+    }
+
     /// What a node is asked for; None: nothing.
     fn sql(&self, home: bool, wait: Duration) -> Option<String> {
         let lock = |tables: Vec<&str>, mode: &str| {
@@ -161,7 +168,7 @@ impl Locks {
             .then(|| format!("SELECT herd.lock_views(ARRAY[{}], {})", views.join(", "), wait.as_millis()));
         let tables = lock(own, self.wanted.mode.as_str()).into_iter().chain(referenced);
         let all: Vec<String> = views.into_iter().chain(tables).collect();
-        (!all.is_empty()).then(|| format!("SAVEPOINT herd_locks; {}", all.join("; ")))
+        (!all.is_empty()).then(|| format!("{}; {}", self.savepoint(), all.join("; ")))
     }
 }
 
@@ -328,14 +335,14 @@ impl<C: Client> Work<'_, C> {
                 }
             }
         }
-        let undo = failure.as_ref().map_or("", |_| "ROLLBACK TO SAVEPOINT herd_locks; ");
+        let savepoint = locks.savepoint();
         for node in asked {
             let mut p = self.lane(node).await?;
             match &failure {
                 Some(_) => {
-                    let _ = p.lane.run(&format!("{undo}RELEASE SAVEPOINT herd_locks")).await;
+                    let _ = p.lane.run(&format!("ROLLBACK TO {savepoint}; RELEASE {savepoint}")).await;
                 }
-                None => p.lane.put_before("RELEASE SAVEPOINT herd_locks"),
+                None => p.lane.put_before(&format!("RELEASE {savepoint}")),
             }
             self.put_back(p).await;
         }

@@ -21,13 +21,24 @@ pub struct Waits {
     pub edges: Vec<Edge>,
     /// When each backend's transaction began, in seconds.
     pub began: HashMap<Backend, f64>,
+    /// Backends whose wait can be broken at no cost: they try it again.
+    pub give_way: HashSet<Backend>,
 }
 
-/// The circles over more than one node, each with its waits, and the session that began last.
+/// Who is to be cancelled for a circle.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Victim {
+    pub owner: Owner,
+    /// It will try again: at first sight, before a node finds the circle and ends somebody else's statement.
+    pub tries_again: bool,
+}
+
+/// The circles that are to be broken, each with its waits: those over more than one node, at the cost of the session that began last, and all
+/// with somebody in them who gives way, at his.
 ///
 /// A backend that is nobody's stands for itself: a client of the node's own, or one whose router died while it
 /// waited, which it does not notice.
-pub fn circles(owners: &HashMap<Backend, Owner>, waits: &Waits) -> HashMap<Vec<Edge>, Owner> {
+pub fn circles(owners: &HashMap<Backend, Owner>, waits: &Waits) -> HashMap<Vec<Edge>, Victim> {
     let strangers: HashMap<Backend, Owner> = waits
         .edges
         .iter()
@@ -54,15 +65,16 @@ pub fn circles(owners: &HashMap<Backend, Owner>, waits: &Waits) -> HashMap<Vec<E
     let mut found = HashMap::new();
     for session in graph.keys() {
         let Some(circle) = circle_from(session, &graph) else { continue };
-        // A circle within one node is that node's own to find.
+        // Another circle within one node is that node's own to find.
         let nodes: HashSet<i32> = circle.iter().map(|(_, e)| e.waiter.0).collect();
+        let gives_way = circle.iter().find(|(_, e)| waits.give_way.contains(&e.waiter)).map(|(o, _)| *o);
         let age = |o: &Owner| start.get(o).copied().unwrap_or(0.0);
         let sessions = circle.iter().map(|(o, _)| *o).filter(|o| start.contains_key(o));
         let youngest = sessions.max_by(|a, b| age(a).total_cmp(&age(b)).then(a.cmp(b)));
-        if let (true, Some(victim)) = (nodes.len() > 1, youngest) {
+        if let Some(owner) = gives_way.or(youngest.filter(|_| nodes.len() > 1)) {
             let mut edges: Vec<Edge> = circle.iter().map(|(_, e)| (*e).clone()).collect();
             edges.sort();
-            found.insert(edges, victim.clone());
+            found.insert(edges, Victim { owner: owner.clone(), tries_again: gives_way.is_some() });
         }
     }
     found
@@ -107,6 +119,10 @@ mod tests {
         (router.to_string(), session)
     }
 
+    fn costs(owner: Owner) -> Victim {
+        Victim { owner, tries_again: false }
+    }
+
     /// Session 100 began first, though it came to node 2 last.
     fn two() -> (HashMap<Backend, Owner>, HashMap<Backend, f64>) {
         let owners = HashMap::from([
@@ -123,8 +139,8 @@ mod tests {
     fn a_circle_over_two_nodes_costs_the_youngest() {
         let (owners, began) = two();
         let edges = vec![edge((1, 11), (1, 10)), edge((2, 20), (2, 21))];
-        let found = circles(&owners, &Waits { edges: edges.clone(), began });
-        assert_eq!(found, HashMap::from([(edges, owner("b", 200))]));
+        let found = circles(&owners, &Waits { edges: edges.clone(), began, ..Waits::default() });
+        assert_eq!(found, HashMap::from([(edges, costs(owner("b", 200)))]));
     }
 
     #[test]
@@ -132,16 +148,33 @@ mod tests {
         let (owners, began) = two();
         // 100 waits for 200, 200 for the one left behind, and that for 100.
         let edges = vec![edge((1, 10), (1, 11)), edge((2, 21), (2, 99)), edge((2, 99), (2, 20))];
-        let found = circles(&owners, &Waits { edges: edges.clone(), began });
-        assert_eq!(found, HashMap::from([(edges, owner("b", 200))]));
+        let found = circles(&owners, &Waits { edges: edges.clone(), began, ..Waits::default() });
+        assert_eq!(found, HashMap::from([(edges, costs(owner("b", 200)))]));
+    }
+
+    #[test]
+    fn who_gives_way_is_the_one_wherever_the_circle_is() {
+        let (owners, began) = two();
+        for edges in
+            [vec![edge((1, 10), (1, 11)), edge((2, 21), (2, 20))], vec![edge((1, 10), (1, 11)), edge((1, 11), (1, 10))]]
+        {
+            let give_way = HashSet::from([(1, 10)]);
+            let found = circles(&owners, &Waits { edges: edges.clone(), began: began.clone(), give_way });
+            assert_eq!(found, HashMap::from([(edges, Victim { owner: owner("a", 100), tries_again: true })]));
+        }
+        // Only if it is in it.
+        let give_way = HashSet::from([(1, 77)]);
+        let edges = vec![edge((1, 10), (1, 11)), edge((2, 21), (2, 20))];
+        let found = circles(&owners, &Waits { edges: edges.clone(), began, give_way });
+        assert_eq!(found, HashMap::from([(edges, costs(owner("b", 200)))]));
     }
 
     #[test]
     fn a_chain_and_a_circle_within_one_node_cost_nobody() {
         let (owners, began) = two();
-        let chain = Waits { edges: vec![edge((1, 11), (1, 10))], began: began.clone() };
+        let chain = Waits { edges: vec![edge((1, 11), (1, 10))], began: began.clone(), ..Waits::default() };
         assert!(circles(&owners, &chain).is_empty());
-        let local = Waits { edges: vec![edge((1, 10), (1, 11)), edge((1, 11), (1, 10))], began };
+        let local = Waits { edges: vec![edge((1, 10), (1, 11)), edge((1, 11), (1, 10))], began, ..Waits::default() };
         assert!(circles(&owners, &local).is_empty());
     }
 
@@ -158,9 +191,9 @@ mod tests {
         ]);
         let edges = vec![edge((2, 1), (2, 9)), edge((2, 1), (2, 2)), edge((3, 2), (3, 3)), edge((1, 3), (1, 1))];
         let began = HashMap::from([((1, 1), 1.0), ((2, 2), 3.0), ((3, 3), 2.0), ((2, 9), 9.0)]);
-        let found = circles(&owners, &Waits { edges: edges.clone(), began });
+        let found = circles(&owners, &Waits { edges: edges.clone(), began, ..Waits::default() });
         let mut circle = edges[1..].to_vec();
         circle.sort();
-        assert_eq!(found, HashMap::from([(circle, owner("a", 2))]));
+        assert_eq!(found, HashMap::from([(circle, costs(owner("a", 2)))]));
     }
 }

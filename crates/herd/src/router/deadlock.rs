@@ -2,7 +2,7 @@
 //!
 //! Twice a second the wait graphs of all nodes are joined by the sessions they serve: a session waits where any of its
 //! connections waits. A circle over sessions that is there twice in a row is broken by cancelling the session whose
-//! transaction began last. Sessions of other routers are known by what these write into `herd.backend` on home, which
+//! transaction began last; one with a job in it that will try its locks again by cancelling that, at first sight. Sessions of other routers are known by what these write into `herd.backend` on home, which
 //! they do while they see somebody wait whom they can't place. It does not know what sessions do.
 
 use std::collections::hash_map::Entry;
@@ -10,10 +10,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use exec::GIVES_WAY;
 use pool::Conn;
 use session::Router;
 
-use super::circles::{Backend, Edge, Owner, Waits, circles};
+use super::circles::{Backend, Edge, Owner, Victim, Waits, circles};
 
 const EVERY: Duration = Duration::from_millis(500);
 /// A node that does not answer keeps nobody waiting for longer.
@@ -30,8 +31,14 @@ pub async fn watch(router: Arc<Router>) {
         match tokio::time::timeout(LIMIT, round(&router, &mut conns)).await {
             Ok(found) => {
                 for (circle, victim) in &found {
-                    if let (true, Some(session)) = (last.contains(circle), victim) {
-                        tracing::info!(session, "deadlock across nodes: the youngest transaction is cancelled");
+                    let Some((session, tries_again)) = victim else { continue };
+                    if *tries_again || last.contains(circle) {
+                        match tries_again {
+                            true => tracing::debug!(session, "a job's locks are part of a deadlock: it will try again"),
+                            false => {
+                                tracing::info!(session, "deadlock across nodes: the youngest transaction is cancelled")
+                            }
+                        }
                         router.cancels.cancel_for_deadlock(*session).await;
                     }
                 }
@@ -42,8 +49,8 @@ pub async fn watch(router: Arc<Router>) {
     }
 }
 
-/// The circles there are now, and of each the session to cancel if it is one of ours.
-async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<Edge>, Option<i32>> {
+/// The circles there are now, and of each the session to cancel if it is one of ours, and whether that tries again.
+async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<Edge>, Option<(i32, bool)>> {
     let snapshot = router.herd.epoch.load().snapshot.clone();
     let own = router.cancels.owners(&|key| node_of(router, &snapshot, key));
     if snapshot.nodes.len() < 2 || own.is_empty() {
@@ -58,15 +65,22 @@ async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<E
             place.insert(conn);
         }
         let Some(conn) = conns.get_mut(&node.id) else { continue };
-        let sql = "SELECT a.pid, extract(epoch FROM a.xact_start), extract(epoch FROM a.query_start), b \
-                   FROM pg_catalog.pg_stat_activity a \
-                   LEFT JOIN LATERAL unnest(CASE a.wait_event_type WHEN 'Lock' THEN pg_catalog.pg_blocking_pids(a.pid) END) b ON true \
-                   WHERE a.xact_start IS NOT NULL AND a.backend_type = 'client backend'";
-        let Ok(rows) = conn.simple(sql).await else { continue };
+        let sql = format!(
+            "SELECT a.pid, extract(epoch FROM a.xact_start), extract(epoch FROM a.query_start), b, \
+                    pg_catalog.starts_with(a.query, {}) \
+             FROM pg_catalog.pg_stat_activity a \
+             LEFT JOIN LATERAL unnest(CASE a.wait_event_type WHEN 'Lock' THEN pg_catalog.pg_blocking_pids(a.pid) END) b ON true \
+             WHERE a.xact_start IS NOT NULL AND a.backend_type = 'client backend'",
+            catalog::quote_literal(GIVES_WAY)
+        );
+        let Ok(rows) = conn.simple(&sql).await else { continue };
         for row in rows {
             let text = |i: usize| row.get(i).and_then(|v| v.clone()).unwrap_or_default();
             let Ok(pid) = text(0).parse() else { continue };
             waits.began.insert((node.id, pid), text(1).parse().unwrap_or(0.0));
+            if text(4) == "t" {
+                waits.give_way.insert((node.id, pid));
+            }
             if let Ok(holder) = text(3).parse() {
                 waits.edges.push(Edge { waiter: (node.id, pid), holder: (node.id, holder), since: text(2) });
             }
@@ -87,7 +101,7 @@ async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<E
             Err(e) => tracing::debug!(error = %e, "no word of other routers' sessions"),
         }
     }
-    let ours = |victim: Owner| (victim.0 == me).then_some(victim.1);
+    let ours = |victim: Victim| (victim.owner.0 == me).then_some((victim.owner.1, victim.tries_again));
     circles(&owners, &waits).into_iter().map(|(circle, victim)| (circle, ours(victim))).collect()
 }
 

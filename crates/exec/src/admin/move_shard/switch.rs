@@ -31,18 +31,28 @@ const TRY_EVERY: Duration = Duration::from_millis(300);
 const LOCKS_MAX: Duration = Duration::from_secs(2);
 /// As [`LOCKS_MAX`], of a patient one, in front of which others wait for as long.
 const PATIENT_MAX: Duration = Duration::from_secs(5);
-/// Behind so many, every other one is patient: who holds the tables may wait in circles, again and again, and those are broken after a second only.
+/// Behind so many that did not get the locks, every other one is patient: who holds the tables may wait in circles, again and again, and those are
+/// broken after a second only.
 const SHORT_TRIES: usize = 3;
 
 impl<C: Client> Work<'_, C> {
     /// Leaves a transaction that is to be committed.
     pub(super) async fn switch(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
+        // Tries in which others had the tables. What fails under the locks gets no better by waiting for them.
+        let mut crowded = 0;
         for attempt in 1.. {
             stream.follow().await?;
             job.note().await?;
             self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
-            let patient = attempt > SHORT_TRIES && attempt % 2 == 0;
-            let Err(e) = self.switch_once(of, stream, job, patient).await else { return Ok(()) };
+            let patient = crowded >= SHORT_TRIES && crowded % 2 == 1;
+            let done = match self.lock_group(of, patient).await {
+                Ok(()) => self.switch_locked(of, stream, job).await,
+                Err(e) => {
+                    crowded += 1;
+                    Err(e)
+                }
+            };
+            let Err(e) = done else { return Ok(()) };
             self.roll_back_and_go_on().await;
             let kept = std::mem::take(&mut self.transaction.kept);
             kept.into_iter().for_each(|lane| drop(self.pin.put_back(lane)));
@@ -61,7 +71,8 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    async fn switch_once(&mut self, of: &Move, stream: &mut Stream, job: &mut Job, patient: bool) -> Result<()> {
+    /// All locks of the group's tables, and of those that they refer to.
+    async fn lock_group(&mut self, of: &Move, patient: bool) -> Result<()> {
         let (relations, oids) = (of.relations(), of.oids());
         let mut referenced: Vec<Arc<catalog::Relation>> = Vec::new();
         for table in &relations {
@@ -87,7 +98,11 @@ impl<C: Client> Work<'_, C> {
             // It has another name by now, or is none of the herd's any more.
             sqlstate::UNDEFINED_TABLE | sqlstate::INVALID_SCHEMA_NAME => changed(),
             _ => e,
-        })?;
+        })
+    }
+
+    async fn switch_locked(&mut self, of: &Move, stream: &mut Stream, job: &mut Job) -> Result<()> {
+        let (herd, oids) = (self.herd.clone(), of.oids());
         let snapshot = self.snapshot_now().await?;
         of.is_still(&snapshot)?;
         self.raises_epoch();
