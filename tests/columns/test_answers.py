@@ -106,10 +106,19 @@ def test_explain_says_which_way(filled):
         # Rows are read, and nodes say how.
         connection.execute("set herd.columns = off")
         text = lines(f"analyze {total}")
-        assert "DuckDB Plan" not in text and "Seq Scan" in text and "the store of" not in text, text
+        assert "DuckDB" not in text and "Seq Scan" in text and "the store of" not in text, text
+        assert "Columns: no: herd.columns is off" in text, text
         with connection.transaction():
             connection.execute("set herd.columns = on")
-            assert "DuckDB Plan" not in lines(total)
+            text = lines(total)
+            assert "DuckDB" not in text and "Columns: no: columns are read outside of transactions alone" in text, text
+            connection.execute("create temp table said (line text) on commit drop")
+            connection.execute(f"do $$ declare l text; begin for l in execute 'explain {total}' loop insert into said values (l); end loop; end $$")
+            said = "\n".join(line for (line,) in connection.execute("select line from said").fetchall())
+            assert "Columns: no: " in said and "DuckDB" not in said, said
+        connection.execute("set herd.columns = auto")
+        text = lines(f"select count(*), sum(i) from {tables.NAME} where id < 3")
+        assert "Columns: no: an index may serve it better" in text and "DuckDB" not in text, text
 
 
 def test_what_dashboards_ask(filled, oracle):

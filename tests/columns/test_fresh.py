@@ -72,6 +72,42 @@ def test_beside_writers(columns):
     assert sum(done) > 20 and columns.reads()[0] - before[0] > 5
 
 
+def test_parts_of_a_statement_are_of_one_moment(columns):
+    """What a node's store is asked for several parts is answered from one state: each row that is written makes the totals greater by the same."""
+    columns.server.run("drop table if exists c_parts", "create table c_parts (id int primary key, k int not null)", "select create_distributed_table('c_parts', 'id')", "insert into c_parts select g, 1 from generate_series(1, 5000) g")
+    columns.add("c_parts")
+    statements = [
+        "select (select count(*) from c_parts), (select sum(k) from c_parts)",
+        "select min(n), max(n) from (select count(*) as n from c_parts union all select sum(k) from c_parts) x",
+        "select a.n, b.n from (select count(*) as n from c_parts) a, (select sum(k) as n from c_parts) b",
+    ]
+    end, written, different, asked = time.monotonic() + 6, [0], [], 0
+
+    def write() -> None:
+        with columns.server.connect() as connection:
+            while time.monotonic() < end:
+                connection.execute("insert into c_parts select %s + g, 1 from generate_series(0, 9) g", (10_000 + written[0],))
+                written[0] += 10
+
+    with columns.server.connect() as connection:
+        connection.execute("set herd.columns = on")
+        for sql in statements:
+            text = "\n".join(line for (line,) in connection.execute(f"explain {sql}").fetchall())
+            assert text.count("Columns: DuckDB: ") == text.count("DuckDB Plan: ") == 2, text
+        before, thread = columns.reads(), threading.Thread(target=write)
+        thread.start()
+        while time.monotonic() < end:
+            for sql in statements:
+                least, (one, other) = 5000 + written[0], connection.execute(sql).fetchone()
+                asked += 1
+                if one != other or one < least:
+                    different.append((sql, one, other, least))
+        thread.join()
+    after = columns.reads()
+    assert not different, (len(different), asked, different[:3])
+    assert written[0] > 100 and asked > 20 and after[0] - before[0] > asked / 2, (written, asked, before, after)
+
+
 def _agree(columns, table: str, sql: str) -> None:
     with columns.server.connect() as connection:
         connection.execute("set herd.columns = on")

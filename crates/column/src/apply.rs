@@ -50,6 +50,8 @@ pub struct Writer {
     failed: bool,
     /// How many there have been.
     stream: u64,
+    /// The same of sorts of copies.
+    pub(crate) sorts: u64,
     last_commit: Instant,
     pause: Duration,
     last_stored: Instant,
@@ -70,6 +72,7 @@ impl Writer {
             signed: Vec::new(),
             failed: true,
             stream: 0,
+            sorts: 0,
             last_commit: now,
             pause: COMMIT_EVERY,
             last_stored: now,
@@ -79,6 +82,11 @@ impl Writer {
     /// To open others to the same database.
     pub fn connection(&self) -> &Connection {
         &self.conn
+    }
+
+    /// Something is written that is not committed.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// The stream begins (again): from where it is to be read, and the number of this one.
@@ -259,7 +267,9 @@ impl Writer {
         self.begin()?;
         for held in self.copies.values_mut().flatten().filter(|held| !held.net.is_empty()) {
             let mut net = std::mem::take(&mut held.net);
-            let signed = duck::apply(&self.conn, held.id, &held.shape, &mut net)
+            let done = held.note(&self.conn, &net);
+            let signed = done
+                .and_then(|()| duck::apply(&self.conn, held.id, &held.shape, &mut net))
                 .map_err(|e| if let Error::Duck(e) = &e { blamed(held.id, e) } else { e })?;
             if signed && self.shared.made.read().get(&held.id).is_some_and(|made| !made.signed_zeros) {
                 self.signed.push(held.id);

@@ -53,6 +53,11 @@ impl Net {
         self.rows.iter_mut().flatten()
     }
 
+    /// See [`rows_mut`](Self::rows_mut).
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().flatten()
+    }
+
     /// How many rows come.
     pub fn rows_len(&self) -> usize {
         self.rows.iter().flatten().count()

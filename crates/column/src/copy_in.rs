@@ -69,7 +69,6 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
         name: facts.name,
         fingerprint: facts.fingerprint,
         shape: table.shape,
-        order_by: wanted.order_by.clone(),
         signed_zeros,
     };
     writer.call(move |w| w.finish_load(fresh)).await??;

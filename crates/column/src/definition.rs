@@ -136,11 +136,11 @@ fn shape(attributes: &[Attribute], key: &[String], wanted: &Wanted) -> std::resu
     let key =
         key.iter().map(|name| place(name).ok_or_else(|| format!("column \"{name}\" of the primary key is not copied")));
     let key = key.collect::<std::result::Result<Vec<_>, _>>()?;
-    if let Some(name) = wanted.order_by.iter().find(|name| place(name).is_none()) {
-        return Err(format!("column \"{name}\", by which it is to be ordered, is not copied"));
-    }
+    let missing = |name: &String| format!("column \"{name}\", by which it is to be ordered, is not copied");
+    let order_by = wanted.order_by.iter().map(|name| place(name).ok_or_else(|| missing(name)));
+    let order_by = order_by.collect::<std::result::Result<Vec<_>, _>>()?;
     let told = attributes.iter().filter(|a| !a.generated).map(|a| a.told.clone()).collect();
-    Ok(Shape { columns, key, told, first_bytes: true })
+    Ok(Shape { columns, key, told, first_bytes: true, order_by })
 }
 
 fn refusal(attribute: &Attribute) -> Option<&'static str> {

@@ -49,7 +49,8 @@ pub fn open(directory: &Path, memory: &str, threads: u16) -> Result<Connection> 
         "CREATE TABLE IF NOT EXISTS herd_state (system VARCHAR NOT NULL, slot VARCHAR NOT NULL, lsn UBIGINT NOT NULL);
          CREATE TABLE IF NOT EXISTS herd_copy (id BIGINT NOT NULL, relation UINTEGER NOT NULL, since UBIGINT NOT NULL,
              schema VARCHAR NOT NULL, name VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, shape VARCHAR NOT NULL);
-         ALTER TABLE herd_copy ADD COLUMN IF NOT EXISTS signed_zeros BOOLEAN DEFAULT true;",
+         ALTER TABLE herd_copy ADD COLUMN IF NOT EXISTS signed_zeros BOOLEAN DEFAULT true;
+         ALTER TABLE herd_copy ADD COLUMN IF NOT EXISTS unsorted UBIGINT;",
     )?;
     Ok(conn)
 }
@@ -57,6 +58,22 @@ pub fn open(directory: &Path, memory: &str, threads: u16) -> Result<Connection> 
 /// The table of a copy.
 pub fn table(id: i64) -> String {
     format!("copy_{id}")
+}
+
+/// While a copy is sorted anew: its rows in their order, which become the copy, and the keys of those that change meanwhile.
+pub fn resorted(id: i64) -> String {
+    format!("sort_{id}")
+}
+
+/// See [`resorted`].
+pub fn noted(id: i64) -> String {
+    format!("noted_{id}")
+}
+
+/// What a copy's table `t` is sorted by, for ORDER BY; empty: by nothing.
+pub fn order(shape: &Shape) -> String {
+    let names = shape.order_by.iter().map(|at| format!("t.{}", quoted(&shape.columns[*at].name)));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Quotes a name for DuckDB.
@@ -141,9 +158,15 @@ pub fn append_all(conn: &Connection, table: &str, batch: RecordBatch) -> Result<
     Ok(appender.flush()?)
 }
 
-fn joined(shape: &Shape) -> String {
+/// A row `t` of a copy has the key `k`.
+pub fn joined(shape: &Shape) -> String {
     let terms = shape.key.iter().enumerate().map(|(k, at)| format!("t.{} = k.k{k}", quoted(&shape.columns[*at].name)));
     terms.collect::<Vec<_>>().join(" AND ")
+}
+
+/// The columns `k0`, `k1`, … of a table of keys.
+pub fn key_definitions(shape: &Shape) -> String {
+    shape.key_kinds().enumerate().map(|(k, kind)| format!("k{k} {}", kind.duck())).collect::<Vec<_>>().join(", ")
 }
 
 /// A temporary table of keys, `k0`, `k1`, … and `n`, their number from 0.
@@ -152,9 +175,7 @@ fn fill_keys<'v>(
     shape: &Shape,
     keys: impl Iterator<Item = impl Iterator<Item = &'v Val>>,
 ) -> Result<()> {
-    let definitions = shape.key_kinds().enumerate().map(|(k, kind)| format!("k{k} {}", kind.duck()));
-    let definitions = definitions.collect::<Vec<_>>().join(", ");
-    conn.execute_batch(&format!("CREATE OR REPLACE TEMP TABLE herd_keys ({definitions}, n BIGINT)"))?;
+    conn.execute_batch(&format!("CREATE OR REPLACE TEMP TABLE herd_keys ({}, n BIGINT)", key_definitions(shape)))?;
     let number = shape.key.len();
     let mut columns = Columns::new(shape.key_kinds().chain([crate::types::Kind::Int8]));
     let mut appender = conn.appender_to_catalog_and_db("herd_keys", "temp", "main")?;

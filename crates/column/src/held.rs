@@ -5,6 +5,7 @@ use crate::batch::{KeyText, KeyWriter, Net};
 use crate::error::{Error, Result};
 use crate::lsn::Lsn;
 use crate::pgoutput::{Cell, Tuple};
+use crate::resorted::Sorting;
 use crate::shape::Shape;
 use crate::value::Val;
 
@@ -18,6 +19,8 @@ pub(crate) struct Held {
     /// Where its columns are in the rows that are told; `None`: of another table, or not told yet.
     pub places: Option<Vec<usize>>,
     pub net: Net,
+    /// It is being sorted anew.
+    pub sorting: Option<Sorting>,
 }
 
 impl Held {

@@ -37,6 +37,8 @@ pub mod query;
 pub mod read;
 pub mod readers;
 pub mod replicate;
+pub mod resort;
+pub mod resorted;
 pub mod serve;
 pub mod session;
 pub mod shape;

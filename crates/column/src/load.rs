@@ -12,7 +12,7 @@ use wire::values::text_fields;
 use crate::apply::Writer;
 use crate::batch::Net;
 use crate::columns::Columns;
-use crate::duck::{self, BYTES_AT_ONCE, quoted, table};
+use crate::duck::{self, BYTES_AT_ONCE, noted, quoted, table};
 use crate::duck_error;
 use crate::error::{Error, Result};
 use crate::held::{Held, unfit};
@@ -42,7 +42,6 @@ pub struct Fresh {
     pub name: String,
     pub fingerprint: String,
     pub shape: Shape,
-    pub order_by: Vec<String>,
     /// See [`Columns::has_signed_zeros`].
     pub signed_zeros: bool,
 }
@@ -81,7 +80,7 @@ impl Writer {
             let shape: Shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
             made.first_bytes = shape.first_bytes;
             let (fingerprint, since) = (made.fingerprint.clone(), made.since);
-            let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
+            let held = Held { id, shape, fingerprint, since, places: None, net: Net::default(), sorting: None };
             copies.entry(made.relation).or_default().push(held);
             shared.made.write().insert(id, made);
             kept.push(table(id));
@@ -150,8 +149,9 @@ impl Writer {
             !of.is_empty()
         });
         let sql = format!(
-            "BEGIN TRANSACTION; DELETE FROM herd_copy WHERE id = {id}; DROP TABLE IF EXISTS {}; DROP TABLE IF EXISTS load_{id}; COMMIT",
-            table(id)
+            "BEGIN TRANSACTION; DELETE FROM herd_copy WHERE id = {id}; DROP TABLE IF EXISTS {}; DROP TABLE IF EXISTS load_{id}; DROP TABLE IF EXISTS {}; COMMIT",
+            table(id),
+            noted(id)
         );
         let mut made = self.shared.made.write();
         let _changes = self.shared.content.changes();
@@ -205,24 +205,26 @@ impl Writer {
             Made { relation, since, fingerprint: fingerprint.clone(), signed_zeros, first_bytes: shape.first_bytes },
         );
         drop(made);
-        let held = Held { id, shape, fingerprint, since, places: None, net: Net::default() };
+        let held = Held { id, shape, fingerprint, since, places: None, net: Net::default(), sorting: None };
         self.copies.entry(relation).or_default().push(held);
         Ok(())
     }
 
     fn make(&self, fresh: &Fresh, from: &str, to: &str) -> Result<()> {
-        if fresh.order_by.is_empty() {
+        let order = duck::order(&fresh.shape);
+        if order.is_empty() {
             self.conn.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}"))?;
         } else {
-            let order = fresh.order_by.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
             self.conn.execute_batch(&duck::create(to, &fresh.shape))?;
-            self.conn
-                .execute_batch(&format!("INSERT INTO {to} SELECT * FROM {from} ORDER BY {order}; DROP TABLE {from}"))?;
+            self.conn.execute_batch(&format!(
+                "INSERT INTO {to} SELECT * FROM {from} AS t ORDER BY {order}; DROP TABLE {from}"
+            ))?;
         }
         let shape = serde_json::to_string(&fresh.shape).map_err(|e| Error::surprise(e.to_string()))?;
+        let unsorted = (!order.is_empty()).then_some(0);
         let Fresh { id, relation, since, schema, name, fingerprint, signed_zeros, .. } = fresh;
-        let values = duckdb::params![id, relation, since.0, schema, name, fingerprint, shape, signed_zeros];
-        self.conn.execute("INSERT INTO herd_copy VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)?;
+        let values = duckdb::params![id, relation, since.0, schema, name, fingerprint, shape, signed_zeros, unsorted];
+        self.conn.execute("INSERT INTO herd_copy VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)?;
         Ok(())
     }
 }

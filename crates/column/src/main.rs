@@ -10,7 +10,7 @@ use column::freshness::Freshness;
 use column::read::Reads;
 use column::readers::Readers;
 use column::shared::Shared;
-use column::{private, serve, store};
+use column::{private, resort, serve, store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -54,7 +54,9 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let shared = Shared::new(config);
     let writer = Writer::open(shared.clone())?;
     let readers = Readers::new(writer.connection(), READERS)?;
+    let sorts = writer.connection().try_clone()?;
     let writer = writer.spawn()?;
+    resort::spawn(shared.clone(), writer.clone(), sorts)?;
     let freshness = Freshness::spawn(shared.clone());
     let (shared_by, unchanged) = (shared.clone(), Default::default());
     let reads = Reads { shared: shared_by, freshness, readers, writer: writer.clone(), unchanged };

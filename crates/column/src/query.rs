@@ -1,4 +1,4 @@
-//! What is asked: a line that says how, and one SELECT. Whatever else DuckDB could be told is refused before it hears of it. It does not
+//! What is asked: a line that says how, and one SELECT; or several, which are answered from one moment. Whatever else DuckDB could be told is refused before it hears of it. It does not
 //! know whether there are such copies.
 
 use serde::Deserialize;
@@ -15,18 +15,26 @@ const ROWS_MAX: u64 = 10_000_000;
 /// A question.
 #[derive(Debug)]
 pub struct Query {
+    /// Of all SELECTs.
     pub tables: Vec<Table>,
-    pub types: Vec<As>,
+    /// In the order of their answers.
+    pub selects: Vec<Select>,
     pub wait_ms: u64,
     /// How old what is read may be; `None`: everything that is committed now must be in it.
     pub stale_ms: Option<u64>,
     pub rows_max: u64,
     pub bytes_max: u64,
+    /// Not its rows are wanted, but DuckDB's plan for them.
+    pub explain: bool,
+}
+
+/// One SELECT of a question.
+#[derive(Debug)]
+pub struct Select {
+    pub types: Vec<As>,
     pub sql: String,
     /// The same, asked of copies that have the first bytes of long texts in columns of their own.
     pub by_first_bytes: Option<String>,
-    /// Not its rows are wanted, but DuckDB's plan for them.
-    pub explain: bool,
 }
 
 /// One of the copies it reads, and what the asker takes its table for.
@@ -57,6 +65,19 @@ struct Header {
     by_first_bytes: Option<String>,
     #[serde(default)]
     explain: bool,
+    /// More SELECTs, to be answered from the same moment.
+    #[serde(default)]
+    more: Vec<More>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct More {
+    tables: Vec<Table>,
+    types: Vec<String>,
+    #[serde(default)]
+    by_first_bytes: Option<String>,
+    sql: String,
 }
 
 fn wait() -> u64 {
@@ -81,20 +102,33 @@ impl Query {
             text.split_once('\n').ok_or_else(|| Error::Question("the line with the question is missing".into()))?;
         let header: Header =
             serde_json::from_str(header).map_err(|e| Error::Question(format!("the first line: {e}")))?;
-        check(sql)?;
-        header.by_first_bytes.as_deref().map(check).transpose()?;
-        let types = header.types.iter().map(|name| As::parse(name)).collect::<Result<_>>()?;
+        let Header { mut tables, types, by_first_bytes, more, .. } = header;
+        let mut selects = vec![Select::checked(&types, sql.to_string(), by_first_bytes)?];
+        for More { tables: of, types, by_first_bytes, sql } in more {
+            tables.extend(of);
+            selects.push(Select::checked(&types, sql, by_first_bytes)?);
+        }
+        if header.explain && selects.len() > 1 {
+            return Err(Error::Question("one SELECT is explained at a time".into()));
+        }
         Ok(Query {
-            tables: header.tables,
-            types,
+            tables,
+            selects,
             wait_ms: header.wait_ms.min(60_000),
             stale_ms: header.stale_ms,
             rows_max: header.rows_max.min(ROWS_MAX),
             bytes_max: header.bytes_max.min(BYTES_MAX),
-            sql: sql.to_string(),
-            by_first_bytes: header.by_first_bytes,
             explain: header.explain,
         })
+    }
+}
+
+impl Select {
+    fn checked(types: &[String], sql: String, by_first_bytes: Option<String>) -> Result<Select> {
+        check(&sql)?;
+        by_first_bytes.as_deref().map(check).transpose()?;
+        let types = types.iter().map(|name| As::parse(name)).collect::<Result<_>>()?;
+        Ok(Select { types, sql, by_first_bytes })
     }
 }
 
@@ -193,6 +227,12 @@ mod tests {
         // What is explained is what would be answered: ANALYZE is no word that a question begins with, nor EXPLAIN.
         assert!(Query::parse(&format!("{explained}\nANALYZE SELECT 1")).is_err());
         assert!(ask("EXPLAIN SELECT 1").is_err());
+        let two = |more: &str| {
+            let more = format!("{{\"more\":[{{\"tables\":[],\"types\":[\"int4\"],\"sql\":\"{more}\"}}],\"tables");
+            Query::parse(&format!("{}\nSELECT 1", HEADER.replace("{\"tables", &more)))
+        };
+        assert_eq!(two("SELECT 2").unwrap().selects.len(), 2);
+        assert!(two("DROP TABLE copy_3").is_err());
         for wrong in [
             "SELECT 1; DROP TABLE copy_3",
             "SELECT 1 -- x",

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use duckdb::arrow::record_batch::RecordBatch;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use wire::backend;
@@ -89,10 +90,9 @@ impl Reads {
                 return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
             }
             let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
-            let by_first_bytes = asked.by_first_bytes.as_ref().filter(|_| made.iter().all(|made| made.first_bytes));
-            let sql = by_first_bytes.unwrap_or(&asked.sql);
+            let has_first_bytes = made.iter().all(|made| made.first_bytes);
             let _ = began.send((made, content));
-            run(conn, &asked, sql, zeros)
+            run(conn, &asked, has_first_bytes, zeros)
         });
         let same = async {
             let (begun, moment) = tokio::join!(begun, moment);
@@ -199,31 +199,49 @@ fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Res
     Ok((tables.iter().map(of).collect::<Result<_>>()?, content))
 }
 
-/// Step 5.
-fn run(conn: &duckdb::Connection, query: &Query, sql: &str, zeros: Zeros) -> Result<Answer> {
-    if query.explain {
-        return Ok(plan(&duck::plan(conn, sql)?));
-    }
-    let batches = duck::all(conn, sql)?;
-    let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-    if rows as u64 > query.rows_max {
-        return Err(Error::TooMuch { max: query.rows_max, what: "rows" });
+/// Step 5. Of several SELECTs, a row comes first that says how many rows each has; then come theirs.
+fn run(conn: &duckdb::Connection, query: &Query, has_first_bytes: bool, zeros: Zeros) -> Result<Answer> {
+    let mut all = Vec::with_capacity(query.selects.len());
+    let mut rows_left = query.rows_max;
+    for select in &query.selects {
+        let sql = select.by_first_bytes.as_ref().filter(|_| has_first_bytes).unwrap_or(&select.sql);
+        if query.explain {
+            return Ok(plan(&duck::plan(conn, sql)?));
+        }
+        let batches = duck::all(conn, sql)?;
+        if let Some(columns) = batches.first().map(RecordBatch::num_columns).filter(|n| *n != select.types.len()) {
+            return Err(Error::Answer(format!("there are {columns} columns, and types of {}", select.types.len())));
+        }
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let too_many = Error::TooMuch { max: query.rows_max, what: "rows" };
+        rows_left = rows_left.checked_sub(rows).ok_or(too_many)?;
+        all.push((&select.types, batches, rows));
     }
     let mut messages = BytesMut::new();
-    let Query { types, bytes_max, .. } = query;
+    let rows = all.iter().map(|(_, _, rows)| *rows).sum::<u64>();
+    if let [(types, batches, _)] = &*all {
+        put_described(&mut messages, types, batches);
+    } else {
+        backend::row_description(&mut messages, &[backend::Field::text("rows")]);
+        let counts: Vec<String> = all.iter().map(|(_, _, rows)| rows.to_string()).collect();
+        backend::data_row(&mut messages, counts.iter().map(|count| Some(count.as_bytes())));
+    }
+    for (types, batches, _) in &all {
+        for batch in batches {
+            put_rows(batch, types, zeros, &mut messages, query.bytes_max as usize)?;
+        }
+    }
+    Ok(Answer { messages, rows })
+}
+
+/// What rows have.
+fn put_described(messages: &mut BytesMut, types: &[As], batches: &[RecordBatch]) {
     if let Some(batch) = batches.first() {
         let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-        if names.len() != types.len() {
-            return Err(Error::Answer(format!("there are {} columns, and types of {}", names.len(), types.len())));
-        }
-        describe(&mut messages, types, &names);
+        describe(messages, types, &names);
     } else {
-        describe(&mut messages, types, &vec![String::new(); types.len()]);
+        describe(messages, types, &vec![String::new(); types.len()]);
     }
-    for batch in &batches {
-        put_rows(batch, types, zeros, &mut messages, *bytes_max as usize)?;
-    }
-    Ok(Answer { messages, rows: rows as u64 })
 }
 
 /// Line by line.

@@ -17,6 +17,9 @@ pub struct Shape {
     /// Long texts have their first bytes in columns of their own, behind the others, in their order; not so in what older stores have made.
     #[serde(default)]
     pub first_bytes: bool,
+    /// Which of the columns its rows are sorted by; empty: by none, or an older store made it, which did not keep that.
+    #[serde(default)]
+    pub order_by: Vec<usize>,
 }
 
 /// A column of a copy.

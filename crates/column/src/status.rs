@@ -29,7 +29,9 @@ pub async fn copies(reads: &Reads) -> Result<Answer> {
     let mut reader = reads.readers.get().await?;
     let counts = reader.run(move |conn| {
         let count = |id: &i64| {
-            conn.query_row(&format!("SELECT count(*) FROM {}", duck::table(*id)), [], |row| row.get::<_, i64>(0)).ok()
+            let sql =
+                format!("SELECT (SELECT count(*) FROM {}), unsorted FROM herd_copy WHERE id = ?", duck::table(*id));
+            conn.query_row(&sql, [id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<u64>>(1)?))).ok()
         };
         Ok(ready.iter().map(|id| (*id, count(id))).collect::<Vec<_>>())
     });
@@ -51,11 +53,13 @@ pub async fn copies(reads: &Reads) -> Result<Answer> {
         int("lag_bytes"),
         int("lag_ms"),
         int("file_bytes"),
+        int("unsorted"),
     ];
     backend::row_description(&mut messages, &fields);
     for (id, copy) in &listed {
         let counted = counts.iter().find(|(of, _)| of == id).and_then(|(_, count)| *count);
-        let rows = counted.map_or_else(|| copy.rows.to_string(), |count| count.to_string());
+        let rows = counted.map_or_else(|| copy.rows.to_string(), |(count, _)| count.to_string());
+        let unsorted = counted.and_then(|(count, unsorted)| Some(unsorted?.min(count as u64)));
         let cells = [
             Some(id.to_string()),
             Some(copy.table.clone()),
@@ -66,6 +70,7 @@ pub async fn copies(reads: &Reads) -> Result<Answer> {
             Some(lag_bytes.to_string()),
             lag_ms.map(|ms| ms.to_string()),
             Some(bytes.to_string()),
+            unsorted.map(|rows| rows.to_string()),
         ];
         backend::data_row(&mut messages, cells.iter().map(|cell| cell.as_deref().map(str::as_bytes)));
     }

@@ -50,6 +50,7 @@ pub use error::{ClientError, ExecError};
 pub use kept_rows::KeptRows;
 pub use moves::{Choice, Moves};
 pub use now::{Now, timestamp, timestamp_at};
+pub use query::ColumnPlans;
 pub use query::cursor::{ALL as ALL_ROWS, Cursor, Leftover, Opening, Scroll, Standing, To};
 pub use query::ways::{OtherWay, nodes_of};
 pub use read_from::{Need, ReadWay};

@@ -15,6 +15,7 @@ pub mod spill;
 mod together;
 pub mod ways;
 
+pub use self::column_plans::ColumnPlans;
 use bytes::BytesMut;
 use plan::{ChildRows, Count, Effect, Exchange, Finish, Merge, Part, Slice, To};
 use txn::Participant;

@@ -79,10 +79,11 @@ impl Session {
         let placed = self.work().place(&compiled, &request).await?;
         let by_columns = match format {
             Some(_) => self.explain_columns(&compiled, e, &request, &placed).await?,
-            None => None,
+            None => Err(None),
         };
-        let explained = match (placed, format) {
-            _ if let Some(explained) = by_columns => explained,
+        let why = by_columns.as_ref().err().cloned().flatten();
+        let mut explained = match (placed, format) {
+            _ if let Ok(explained) = by_columns => explained,
             (exec::Placed::One(node, shard), Some(Format::Text)) => {
                 self.explain_one(&compiled, e, &text, (node, shard)).await?
             }
@@ -91,6 +92,7 @@ impl Session {
             (exec::Placed::Several(_), None) => return self.on_home_described(sql, described).await,
             (exec::Placed::Several(_), Some(_)) => self.explain_several(&compiled, e, &request).await?,
         };
+        columns::from_rows(&mut explained.details, why.as_deref());
         let format = format.unwrap_or(Format::Text);
         let rows = explained.show(format)?;
         if described {

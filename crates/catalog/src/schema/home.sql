@@ -225,9 +225,9 @@ COMMENT ON VIEW herd.progress IS 'how far COPY and INSERT of many rows have come
 -- Only stores know: a router asks them.
 CREATE OR REPLACE VIEW herd.column_copies AS
     SELECT NULL::bigint AS id, NULL::text AS relation, NULL::text AS node, NULL::text AS state, NULL::text AS why, NULL::bigint AS rows,
-           NULL::pg_lsn AS applied, NULL::bigint AS lag_bytes, NULL::interval AS lag, NULL::bigint AS file_bytes
+           NULL::pg_lsn AS applied, NULL::bigint AS lag_bytes, NULL::interval AS lag, NULL::bigint AS file_bytes, NULL::bigint AS unsorted
      WHERE false;
-COMMENT ON VIEW herd.column_copies IS 'of each column copy and node whether the store there has it, and how far that is behind the node';
+COMMENT ON VIEW herd.column_copies IS 'of each column copy and node whether the store there has it, how far that is behind the node, and how many rows came since it was sorted';
 
 -- Likewise, of the stores that the router was told of.
 CREATE OR REPLACE VIEW herd.column_stores AS

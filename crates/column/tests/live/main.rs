@@ -5,6 +5,7 @@ mod faults;
 mod fresh;
 mod gap;
 mod path;
+mod resort;
 mod server;
 mod speed;
 mod store;

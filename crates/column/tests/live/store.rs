@@ -70,6 +70,22 @@ impl Store {
         fields.get(11..13).map_or(0.0, |both| both.iter().sum::<f64>() / 100.0)
     }
 
+    /// Which tables are in its file, while it does not run.
+    pub fn tables(&self) -> Vec<String> {
+        let conn = duckdb::Connection::open(self.dir.path().join("data/column.duckdb")).unwrap();
+        let sql = "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND NOT temporary ORDER BY 1";
+        let mut statement = conn.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    /// What of its file is in use, in megabytes, while it does not run.
+    pub fn used_megabytes(&self) -> u64 {
+        let conn = duckdb::Connection::open(self.dir.path().join("data/column.duckdb")).unwrap();
+        conn.execute_batch("CHECKPOINT").unwrap();
+        let sql = "SELECT (used_blocks * block_size // 1048576)::UBIGINT FROM pragma_database_size()";
+        conn.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }

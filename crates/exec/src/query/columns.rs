@@ -6,7 +6,7 @@
 //! node has in the moment it reads.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use catalog::{NodeId, Row, qualified, quote_ident};
@@ -40,36 +40,35 @@ impl<C: Client> Work<'_, C> {
         described: &Described,
     ) -> Result<Option<String>> {
         let parts = finish.parts();
-        let Some(reads) = self.column_parts(compiled, request, finish, &parts) else { return Ok(None) };
+        let Ok(reads) = self.column_parts(compiled, request, finish, &parts) else { return Ok(None) };
         let bound = described.parameters(request);
-        let Some(questions) = self.all_questions(compiled, request, (&parts, &reads), &bound).await? else {
+        let Ok(questions) = self.all_questions(compiled, request, (&parts, &reads), &bound).await? else {
             return Ok(None);
         };
         // Stores begin while home is asked, and are told to stop where it says no.
         let came = Instant::now();
-        let begun: Vec<_> = questions.into_iter().map(begin).collect();
+        let begun = begin(questions);
         let Some(limit) = self.may_read(&reads).await else { return Ok(None) };
-        let mut answers = Vec::with_capacity(parts.len());
-        for begun in begun {
-            let left = limit.map(|limit| limit.saturating_sub(came.elapsed()));
-            let all = tokio::select! {
-                biased;
-                () = self.client.cancelled() => return Err(ExecError::cancelled()),
-                all = all_of(begun, left) => all?,
-            };
-            match all {
-                Ok(of_stores) => answers.push(of_stores),
-                Err(why) => {
-                    self.herd.columns.passed_over(&why);
-                    return Ok(None);
-                }
+        let left = limit.map(|limit| limit.saturating_sub(came.elapsed()));
+        let all = tokio::select! {
+            biased;
+            () = self.client.cancelled() => return Err(ExecError::cancelled()),
+            all = all_of(begun, left) => all?,
+        };
+        let of_stores = match all {
+            Ok(of_stores) => of_stores,
+            Err(why) => {
+                self.herd.columns.passed_over(&why);
+                return Ok(None);
+            }
+        };
+        let mut answers: Vec<Vec<Row>> = parts.iter().map(|_| vec![]).collect();
+        for (node, came, of_parts) in of_stores {
+            for (part, rows) in of_parts {
+                answered::by_columns(node, &rows, came);
+                answers[part].extend(rows);
             }
         }
-        for (node, came, rows) in answers.iter().flatten() {
-            answered::by_columns(*node, rows, *came);
-        }
-        let answers: Vec<Vec<Row>> =
-            answers.into_iter().map(|part| part.into_iter().flat_map(|(_, _, rows)| rows).collect()).collect();
         // They are held until the client has read what they become.
         let _held = match self.memory.take(answers.iter().flatten().map(bytes).sum()) {
             Ok(held) => held,
@@ -120,37 +119,53 @@ impl<C: Client> Work<'_, C> {
         part.bounded && (part.scans || self.columns.way == ColumnWay::On)
     }
 
-    /// What stores are asked for each part, where each can be.
+    /// What stores are asked for each part, where each can be; or why rows are read.
     pub(super) fn column_parts<'p>(
         &self,
         compiled: &Compiled,
         request: &Request<'_>,
         finish: &Finish,
         parts: &[&'p Part],
-    ) -> Option<Vec<&'p ColumnPart>> {
-        let t = &self.transaction;
-        let alone = !t.is_active() && t.cut.is_empty() && t.wants != Cuts::All && !self.may_repeat();
-        let whole = compiled.plan.whole();
-        if !alone || self.own_catalog || self.columns.way == ColumnWay::Off || !whole.apart_views.is_empty() {
-            return None;
+    ) -> std::result::Result<Vec<&'p ColumnPart>, WhyRows> {
+        if self.columns.way == ColumnWay::Off {
+            return Err("herd.columns is off");
         }
-        let can = |part: &&'p Part| match part.columns.as_ref()? {
-            ColumnRead::Can(c) if self.asks(c) => Some(&**c),
-            _ => None,
+        let t = &self.transaction;
+        if t.is_active() || self.own_catalog {
+            return Err("columns are read outside of transactions alone");
+        }
+        if !t.cut.is_empty() || t.wants == Cuts::All || self.may_repeat() {
+            return Err("columns are read in READ COMMITTED and without herd.snapshot alone");
+        }
+        if !compiled.plan.whole().apart_views.is_empty() {
+            return Err("it reads views that nodes have of their own");
+        }
+        let can = |part: &&'p Part| match &part.columns {
+            Some(ColumnRead::Can(c)) if self.asks(c) => match c.tables.iter().any(|t| t.relation.row_security) {
+                true => Err("of a table with row-level security, rows are read"),
+                false => Ok(&**c),
+            },
+            Some(ColumnRead::Can(c)) if c.bounded => {
+                Err("an index may serve it better, and herd.columns is auto (on asks columns all the same)")
+            }
+            _ => Err("another part of the statement is read from rows"),
         };
-        let open = |c: &&ColumnPart| c.tables.iter().all(|t| !t.relation.row_security);
-        let reads = parts.iter().map(|part| can(part).filter(open)).collect::<Option<Vec<_>>>()?;
+        let reads = parts.iter().map(can).collect::<std::result::Result<Vec<_>, _>>()?;
         let is_text = |visible: usize| (0..visible).all(|i| request.bound.map_or(0, |b| b.result_format(i)) == 0);
         let can_finish = match finish {
             // As stores print them, and no setting of the session's in another way.
             Finish::PassOn { .. } => {
-                is_text(compiled.described.get()?.fields.as_ref()?.len()) && reads[0].types.iter().all(is_plain)
+                let shown = compiled.described.get().and_then(|d| Some(d.fields.as_ref()?.len()));
+                shown.is_some_and(is_text) && reads[0].types.iter().all(is_plain)
             }
             Finish::Merge(merge) => merge.otherwise.is_some(),
             Finish::Statement(s) => !s.as_described,
             Finish::AddUp(_) => true,
         };
-        can_finish.then_some(reads)
+        match can_finish {
+            true => Ok(reads),
+            false => Err("its rows are passed on as nodes print them"),
+        }
     }
 
     /// The client's role may read the columns, by what home says; how long the statement may take. An error is PostgreSQL's to tell,
@@ -168,30 +183,36 @@ impl<C: Client> Work<'_, C> {
         Some((ms > 0).then(|| Duration::from_millis(ms)))
     }
 
-    /// What stores are asked for each part; `None`: rows are to be read. So they are where a node would be asked twice: it is one statement
-    /// that reads its rows, of one moment, and two questions of a store are of two.
+    /// What each node's store is asked, for all parts together: they are of one moment of the node, as rows are, which one statement reads. Or why
+    /// rows are to be read.
     pub(super) async fn all_questions(
         &mut self,
         compiled: &Compiled,
         request: &Request<'_>,
         (parts, reads): (&[&Part], &[&ColumnPart]),
         bound: &Bound,
-    ) -> Result<Option<Vec<Questions>>> {
-        let mut questions = Vec::with_capacity(parts.len());
-        let mut asked_nodes = BTreeSet::new();
-        for (part, read) in parts.iter().zip(reads) {
+    ) -> Result<std::result::Result<Questions, WhyRows>> {
+        let mut questions = Questions::new();
+        for (place, (part, read)) in parts.iter().zip(reads).enumerate() {
             let nodes = self.part_nodes(compiled, request, part).await?;
-            if !nodes.iter().all(|node| asked_nodes.insert(*node)) {
-                return Ok(None);
+            let Some(asked) = self.questions(read, &nodes, bound) else {
+                return Ok(Err("a node has no store that this router knows, or a parameter is of another type"));
+            };
+            for (node, store, asked) in asked {
+                let of_node = questions.entry(node).or_insert_with(|| (store, vec![]));
+                of_node.1.push((place, asked));
             }
-            let Some(asked) = self.questions(read, &nodes, bound) else { return Ok(None) };
-            questions.push(asked);
         }
-        Ok(Some(questions))
+        Ok(Ok(questions))
     }
 
     /// What is asked of each store; `None`: a node has none, or a parameter is not what columns were planned for.
-    fn questions(&self, read: &ColumnPart, nodes: &BTreeSet<NodeId>, bound: &Bound) -> Option<Questions> {
+    fn questions(
+        &self,
+        read: &ColumnPart,
+        nodes: &BTreeSet<NodeId>,
+        bound: &Bound,
+    ) -> Option<Vec<(NodeId, Store, Asked)>> {
         let sql = text(read, &read.text, bound)?;
         let by_first_bytes = read.by_first_bytes.as_ref().and_then(|by| text(read, by, bound));
         let mut asked = Vec::with_capacity(nodes.len());
@@ -302,20 +323,27 @@ fn text(read: &ColumnPart, text: &Text, bound: &Bound) -> Option<String> {
     Some(sql)
 }
 
-/// Of one part, each node's store, and what it is asked.
-type Questions = Vec<(NodeId, Store, Asked)>;
+/// Why rows are read of what columns could answer.
+pub type WhyRows = &'static str;
 
-/// What one store has said, and when.
-type OfStore = (NodeId, Instant, Vec<Row>);
+/// Each node's store, and what it is asked, for which parts.
+pub(super) type Questions = BTreeMap<NodeId, (Store, Vec<(usize, Asked)>)>;
 
-/// What stores say, each with its place.
-type Begun = JoinSet<(usize, std::result::Result<OfStore, PoolError>)>;
+/// What one store has said, when, and of which parts.
+type OfStore = (NodeId, Instant, Vec<(usize, Vec<Row>)>);
+
+/// What stores say.
+type Begun = JoinSet<std::result::Result<OfStore, PoolError>>;
 
 /// Asks all at once. Who drops it wants no answers any more.
-fn begin(asked: Questions) -> Begun {
+fn begin(questions: Questions) -> Begun {
     let mut tasks = JoinSet::new();
-    for (at, (node, store, asked)) in asked.into_iter().enumerate() {
-        tasks.spawn(async move { (at, store.rows(&asked).await.map(|rows| (node, Instant::now(), rows))) });
+    for (node, (store, of_parts)) in questions {
+        let (places, asked): (Vec<usize>, Vec<Asked>) = of_parts.into_iter().unzip();
+        tasks.spawn(async move {
+            let rows = store.rows(&asked).await?;
+            Ok((node, Instant::now(), places.into_iter().zip(rows).collect()))
+        });
     }
     tasks
 }
@@ -326,12 +354,12 @@ async fn all_of(mut tasks: Begun, limit: Option<Duration>) -> Result<std::result
         let mut all = Vec::with_capacity(tasks.len());
         while let Some(done) = tasks.join_next().await {
             match done.map_err(|_| ExecError::internal("a store's answer was given up"))? {
-                (at, Ok(said)) => all.push((at, said)),
-                (_, Err(why)) => return Ok(Err(why)),
+                Ok(said) => all.push(said),
+                Err(why) => return Ok(Err(why)),
             }
         }
-        all.sort_unstable_by_key(|(at, _)| *at);
-        Ok(Ok(all.into_iter().map(|(_, said)| said).collect()))
+        all.sort_unstable_by_key(|(node, ..)| *node);
+        Ok(Ok(all))
     };
     match limit {
         None => gather.await,

@@ -61,7 +61,7 @@ fn row(snapshot: &Snapshot, relation: &Relation, node: NodeId, said: Option<&Sai
         Some(Err(why)) => (row["state"], row["why"]) = (json!("unreachable"), json!(why)),
         Some(Ok(copies)) => match copies.get(&id.to_string()).map(Vec::as_slice) {
             None => row["state"] = json!("unknown to the store"),
-            Some([_, _, state, why, rows, applied, lag_bytes, lag_ms, file_bytes, ..]) => {
+            Some([_, _, state, why, rows, applied, lag_bytes, lag_ms, file_bytes, more @ ..]) => {
                 let text =
                     |cell: &Option<String>| cell.as_ref().filter(|t| !t.is_empty()).map_or(Value::Null, |t| json!(t));
                 row["state"] = text(state);
@@ -71,6 +71,8 @@ fn row(snapshot: &Snapshot, relation: &Relation, node: NodeId, said: Option<&Sai
                 row["lag_bytes"] = text(lag_bytes);
                 row["lag"] = lag_ms.as_ref().map_or(Value::Null, |ms| json!(format!("{ms} milliseconds")));
                 row["file_bytes"] = text(file_bytes);
+                // Stores of before don't tell it.
+                row["unsorted"] = more.first().map_or(Value::Null, text);
             }
             Some(_) => (row["state"], row["why"]) = (json!("unreachable"), json!("its answer is not understood")),
         },

@@ -33,7 +33,7 @@ pub struct Store {
     silent: Arc<Mutex<Option<Instant>>>,
 }
 
-/// What a store is asked.
+/// What a store is asked for one part of a statement.
 pub struct Asked {
     pub tables: Vec<TableAsked>,
     /// How each column of the answer is printed.
@@ -83,12 +83,28 @@ impl Store {
         limit.await.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
-    /// The rows, as text. A store that stands still is not waited for.
-    pub async fn rows(&self, asked: &Asked) -> Result<Vec<Row>, PoolError> {
+    /// The rows of each part, as text, all as they are at one moment. A store that stands still is not waited for.
+    pub async fn rows(&self, asked: &[Asked]) -> Result<Vec<Vec<Row>>, PoolError> {
+        let [first, more @ ..] = asked else { return Ok(vec![]) };
+        let mut rows = self.all_rows(first, more).await?;
+        if more.is_empty() {
+            return Ok(vec![rows]);
+        }
+        // A row comes first that says how many rows each has.
+        let strange =
+            || PoolError::Closed { node: self.target.to_string(), reason: "its answer is not understood".into() };
+        let counts = rows.first().ok_or_else(strange)?.iter();
+        let counts = counts.map(|count| count.as_ref()?.parse().ok()).collect::<Option<Vec<usize>>>();
+        let counts = counts.filter(|c| c.len() == asked.len() && c.iter().sum::<usize>() + 1 == rows.len());
+        let mut rows = rows.drain(1..);
+        Ok(counts.ok_or_else(strange)?.into_iter().map(|count| rows.by_ref().take(count).collect()).collect())
+    }
+
+    async fn all_rows(&self, asked: &Asked, more: &[Asked]) -> Result<Vec<Row>, PoolError> {
         if self.silent.lock().is_some_and(|since| since.elapsed() < LEFT_ALONE) {
             return Err(self.no_answer());
         }
-        let mut answer = pin!(self.answer(asked, false));
+        let mut answer = pin!(self.answer(asked, more, false));
         let mut look = LOOK + Duration::from_millis(asked.fresh.wait_ms.into());
         loop {
             match tokio::time::timeout(look, &mut answer).await {
@@ -115,16 +131,18 @@ impl Store {
     /// How it would get the rows: the lines of DuckDB's plan. An older store knows no such question.
     pub async fn plan(&self, asked: &Asked) -> Result<String, PoolError> {
         let limit = LOOK + Duration::from_millis(asked.fresh.wait_ms.into());
-        let rows =
-            tokio::time::timeout(limit, self.answer(asked, true)).await.unwrap_or_else(|_| Err(self.no_answer()))?;
+        let rows = tokio::time::timeout(limit, self.answer(asked, &[], true))
+            .await
+            .unwrap_or_else(|_| Err(self.no_answer()))?;
         let lines = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
         Ok(lines.collect::<Vec<_>>().join("\n"))
     }
 
-    async fn answer(&self, asked: &Asked, explain: bool) -> Result<Vec<Row>, PoolError> {
+    async fn answer(&self, asked: &Asked, more: &[Asked], explain: bool) -> Result<Vec<Row>, PoolError> {
         let table = |t: &TableAsked| json!({"copy": t.copy, "schema": t.schema, "name": t.name, "shards": t.shards});
+        let tables = |asked: &Asked| asked.tables.iter().map(table).collect::<Vec<_>>();
         let mut header = json!({
-            "tables": asked.tables.iter().map(table).collect::<Vec<_>>(),
+            "tables": tables(asked),
             "types": asked.types,
             "wait_ms": asked.fresh.wait_ms,
             "stale_ms": asked.fresh.stale_ms,
@@ -134,6 +152,11 @@ impl Store {
         });
         if explain {
             header["explain"] = json!(true);
+        }
+        if !more.is_empty() {
+            // A store of before does not know that word, and refuses.
+            let one = |asked: &Asked| json!({"tables": tables(asked), "types": asked.types, "by_first_bytes": asked.by_first_bytes, "sql": asked.sql});
+            header["more"] = more.iter().map(one).collect();
         }
         self.conns.rows(&self.target, &format!("{header}\n{}", asked.sql)).await
     }

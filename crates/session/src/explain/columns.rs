@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use exec::{Compiled, Placed, Request};
+use exec::{ColumnPlans, Compiled, Placed, Request};
 use sql::ast;
 
 use super::shown::Explained;
@@ -14,20 +14,24 @@ use crate::session::{Result, Session};
 const PLAN: &str = "DuckDB Plan";
 
 impl Session {
-    /// `None`: rows are read, or may have to be.
+    /// What is read from rows is explained by nodes, and why rows are read, if columns could be asked.
     pub(super) async fn explain_columns(
         &mut self,
         compiled: &Compiled,
         e: &ast::ExplainStmt,
         request: &Request<'_>,
         placed: &Placed,
-    ) -> Result<Option<Explained>> {
+    ) -> Result<std::result::Result<Explained, Option<String>>> {
         if let Placed::One(_, shard) = placed
             && !self.work().one_asks_columns(compiled, *shard)
         {
-            return Ok(None);
+            return Ok(Err(None));
         }
-        let Some(plans) = self.work().column_plans(compiled, request).await? else { return Ok(None) };
+        let plans = match self.work().column_plans(compiled, request).await? {
+            ColumnPlans::Told(plans) => plans,
+            ColumnPlans::Rows(why) => return Ok(Err(Some(why))),
+            ColumnPlans::Untold | ColumnPlans::NoCopies => return Ok(Err(None)),
+        };
         // Home says who may, and what of the options is wrong.
         let home = self.epoch.snapshot.home;
         self.explain_node(&for_nodes(e), home, request.sql.to_string()).await?;
@@ -55,7 +59,7 @@ impl Session {
             .collect();
         let mut explained = Explained { strategy, details, nodes: vec![], answered: vec![], rows: None, time: None };
         if !is_on(e, "analyze") {
-            return Ok(Some(explained));
+            return Ok(Ok(explained));
         }
         self.analyze(compiled, request, &mut explained, Instant::now()).await?;
         // It has told its plan, and could not answer a moment later.
@@ -63,6 +67,14 @@ impl Session {
             explained.details.retain(|(label, _)| label != PLAN);
             explained.details.push(("Columns".into(), "did not answer: rows were read".into()));
         }
-        Ok(Some(explained))
+        Ok(Ok(explained))
+    }
+}
+
+/// What is said of columns, where rows are read in their place.
+pub(super) fn from_rows(details: &mut [(String, String)], why: Option<&str>) {
+    let Some(why) = why else { return };
+    for (_, said) in details.iter_mut().filter(|(label, said)| label == "Columns" && !said.starts_with("no: ")) {
+        *said = format!("no: {why}");
     }
 }
