@@ -10,8 +10,9 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    AddFunction, AddUp, Cell, Change, ChangeFrom, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Made, Merge,
-    Planned, Recipients, ReferenceWrite, Refusal, Semijoin, Slice, SplitInsert, Statement, TableKeys, Turn,
+    AddFunction, AddUp, Cell, Change, ChangeFrom, Context, Count, Finish, Insert, InsertSelect, KeyExpr, LimitEnd,
+    Made, Merge, Planned, Recipients, ReferenceWrite, Refusal, Semijoin, Slice, SplitInsert, Statement, TableKeys,
+    Turn,
 };
 
 #[test]
@@ -110,7 +111,13 @@ fn show_keys(table: &TableKeys) -> String {
         let values: Vec<_> = values.iter().map(show_key).collect();
         if values.is_empty() { format!("{name} any") } else { format!("{name} = {}", values.join(" | ")) }
     });
-    let columns: Vec<_> = columns.collect();
+    let first =
+        key.first().and_then(|column| table.relation.columns.get(*column)).map_or("what is hidden", |c| &c.name);
+    let limits = table.limits.iter().map(|limit| {
+        let end = if limit.end == LimitEnd::Low { ">" } else { "<" };
+        format!("{first} {end}{} {}", if limit.inclusive { "=" } else { "" }, show_key(&limit.value))
+    });
+    let columns: Vec<_> = columns.chain(limits).collect();
     let keys = if columns.is_empty() { "by its rows".into() } else { columns.join(", ") };
     format!("table {}: {keys}", table.relation.name)
 }
