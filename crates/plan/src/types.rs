@@ -223,6 +223,8 @@ pub struct Share {
     pub one_row: Option<String>,
     /// In the order of the text. Other literals stay where they are.
     pub literals: Vec<ShareLiteral>,
+    /// It reads several rows, found by a unique index between these parameters: few where those are near each other.
+    pub between: Option<(usize, usize)>,
 }
 
 /// A constant that becomes a parameter where statements share.

@@ -77,7 +77,8 @@ fn show_plan(plan: &Planned, sql: &str) -> String {
     if let Some(share) = &whole.share {
         let literals: Vec<_> = share.literals.iter().map(|l| format!("{}::{}", l.location, l.type_oid)).collect();
         let kind = if share.writes { "writes" } else { "reads" };
-        writeln!(out, "shares a lane of {kind}; parameters at [{}]", literals.join(", ")).unwrap();
+        let few = share.between.map_or(String::new(), |(low, high)| format!(", few keys between ${low} and ${high}"));
+        writeln!(out, "shares a lane of {kind}{few}; parameters at [{}]", literals.join(", ")).unwrap();
     }
     if let Some(s) = plan.share_rows() {
         let columns: Vec<_> = s.columns.iter().map(|c| s.relation.columns[*c].name.as_str()).collect();
