@@ -21,10 +21,10 @@ from harness import router
 from two_routers import COLUMNS, FILL, SETTINGS, WORKS as ROUTERS_WORKS, filled, tps_of
 
 _RANGES = [
-    "select c from sbtest1 where id between :f{n} and :f{n} + 99;", "select sum(k) from sbtest1 where id between :f{n} and :f{n} + 99;",
-    "select c from sbtest1 where id between :f{n} and :f{n} + 99 order by c;", "select distinct c from sbtest1 where id between :f{n} and :f{n} + 99 order by c;",
+    "select c from sbtest1 where id between :f{n} and :t{n};", "select sum(k) from sbtest1 where id between :f{n} and :t{n};",
+    "select c from sbtest1 where id between :f{n} and :t{n} order by c;", "select distinct c from sbtest1 where id between :f{n} and :t{n} order by c;",
 ]
-_FROM = "\\set f{n} random(1, {rows} - 100)\n"
+_FROM = "\\set f{n} random(1, {rows} - 100)\n\\set t{n} :f{n} + 99\n"
 
 
 def _read_only() -> str:

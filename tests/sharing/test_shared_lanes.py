@@ -184,6 +184,37 @@ def test_reads_come_to_who_asked(tables):
     assert tables.shared()["statements"] > before
 
 
+def test_ranges_come_to_who_asked(tables):
+    """Of few keys they travel with others'; of many, or of long rows, by themselves."""
+    tables.server.run(
+        "CREATE TABLE spans (id int PRIMARY KEY, n int, note text)",
+        "SELECT create_distributed_table('spans', 'id', strategy => 'range', bounds => ARRAY['FROM (MINVALUE) TO (250)', 'FROM (250) TO (500)', 'FROM (500) TO (MAXVALUE)'])",
+        "INSERT INTO spans SELECT g, g % 7, CASE WHEN g > 900 THEN repeat(g::text, 40000) ELSE 'note ' || g END FROM generate_series(1, 1000) g",
+    )
+
+    async def client(n):
+        connection = await connect(tables.server)
+        for i in range(30):
+            low = (n * 53 + i * 29) % 850
+            found = range(max(low, 1), low + (5, 60, 700)[i % 3])
+            found = [id for id in found if id <= 1000]
+            rows = await connection.fetch("SELECT id, $3::int FROM spans WHERE id BETWEEN $1 AND $2 ORDER BY n, id", low, found[-1], n)
+            assert [tuple(r) for r in rows] == [(id, n) for id in sorted(found, key=lambda id: (id % 7, id))]
+            total = await connection.fetchval("SELECT sum(n) FROM spans WHERE id >= $1 AND $2 > id", low + 1, low + 40)
+            assert total == sum(id % 7 for id in range(low + 1, low + 40))
+            if i % 10 == n % 10:
+                notes = await connection.fetch("SELECT note FROM spans WHERE id BETWEEN $1 AND $2 ORDER BY id", 930, 945)
+                assert [r[0] for r in notes] == [str(id) * 40000 for id in range(930, 946)]
+        await connection.close()
+
+    async def run():
+        await asyncio.gather(*(client(n) for n in range(24)))
+
+    before = tables.shared()["statements"]
+    asyncio.run(run())
+    assert tables.shared()["statements"] > before
+
+
 def test_nobody_waits_for_somebody_elses_lock(tables):
     """A locked row makes its own client wait, not those whose statements go the same way."""
 

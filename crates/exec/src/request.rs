@@ -133,9 +133,14 @@ const NARROW_MAX: i64 = 5_000;
 
 impl Bound {
     /// Whether the keys between these parameters, from 1, are few.
-    pub fn is_narrow(&self, (low, high): (usize, usize)) -> bool {
+    pub fn is_narrow(&self, range: (usize, usize)) -> bool {
+        self.spans(range) <= NARROW_MAX
+    }
+
+    /// How far these parameters, from 1, are from each other; very far, where that is not known.
+    pub fn spans(&self, (low, high): (usize, usize)) -> i64 {
         let (low, high) = (self.integer(low - 1), self.integer(high - 1));
-        low.zip(high).is_some_and(|(low, high)| high.saturating_sub(low) <= NARROW_MAX)
+        low.zip(high).map_or(i64::MAX, |(low, high)| high.saturating_sub(low))
     }
 
     /// The parameter at position `i`, from 0, if it is an integer, by its bytes.

@@ -27,6 +27,9 @@ use wire::type_oid;
 /// Queues a session remembers: of reads and writes of a few nodes.
 const REMEMBERED_MAX: usize = 16;
 
+/// So many rows of one statement, found by an index, do not make others wait for long.
+const FEW: i64 = 256;
+
 /// How a statement that might travel with others goes on.
 pub enum Way<Turn> {
     Done(Forwarded),
@@ -66,7 +69,8 @@ impl<C: Client> Work<'_, C> {
         let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
         // Object ids of users' own types differ from node to node.
         let same_types = node == self.home() || !compiled.may_have_user_types();
-        if !free || !allowed || !same_types {
+        let few = |range| shard.is_some() && request.bound.is_some_and(|bound| bound.spans(range) < FEW);
+        if !free || !allowed || !same_types || !share.between.is_none_or(few) {
             return Ok(Way::Apart);
         }
         let standby = self.standby(node).await;

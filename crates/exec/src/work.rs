@@ -16,6 +16,7 @@ mod exact;
 pub mod follow;
 pub mod guard;
 mod key_values;
+mod limits;
 pub mod made;
 pub mod moment;
 pub mod own_catalog;

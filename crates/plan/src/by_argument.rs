@@ -14,7 +14,8 @@ use catalog::{Oid, Relation, Volatility};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
 
-use crate::types::{Effect, KeyExpr, LiteralKind, Planned, Sequences, TableKeys, Whole};
+use crate::table_keys::TableKeys;
+use crate::types::{Effect, KeyExpr, LiteralKind, Planned, Sequences, Whole};
 use crate::{Context, Refusal, Result, Steps, given, keys, needs};
 
 /// A statement calls such a routine.
@@ -80,7 +81,8 @@ fn whole(statement: &NodeEnum, found: &[Called], cx: &Context, steps: &Steps) ->
     for (call, routine, by) in found {
         let key = argument(call, routine, by, cx)?;
         let uses = proof::uses(routine, by, cx, steps)?;
-        let keys = |r: &Arc<Relation>| TableKeys { relation: r.clone(), columns: vec![vec![key.clone()]] };
+        let keys =
+            |r: &Arc<Relation>| TableKeys { relation: r.clone(), columns: vec![vec![key.clone()]], limits: vec![] };
         tables.extend(uses.tables.iter().map(keys));
         others.extend(&uses.others);
         writes |= routine.volatility == Volatility::Volatile;

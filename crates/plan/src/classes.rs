@@ -1,4 +1,4 @@
-//! What is known of columns where: which are equal, and which constants they are equal to. It does not know tables or SQL.
+//! What is known of columns where: which are equal, and which constants they are equal to, or between. It does not know tables or SQL.
 //!
 //! Knowledge belongs to *places* of the statement, join domains in PostgreSQL's words. The conditions of a level hold for all of its rows; what an outer join's condition says holds
 //! only for the rows of the side it may leave out, and what a subquery says only inside. So a place has what it was told and
@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::steps::Steps;
+use crate::table_keys::KeyLimit;
 use crate::types::KeyExpr;
 
 /// One column of one use of a table (or of an output that is not a plain column).
@@ -33,12 +34,14 @@ struct Told {
     equal: Vec<(Var, Var)>,
     /// Sets of alternatives, each of which restricts the variable (`IN` lists have many, `=` one).
     constants: Vec<(Var, Rc<Vec<KeyExpr>>)>,
+    limits: Vec<(Var, KeyLimit)>,
 }
 
 #[derive(Debug, Default)]
 struct Drawn {
     parent: HashMap<Var, Var>,
     constants: HashMap<Var, Vec<Rc<Vec<KeyExpr>>>>,
+    limits: HashMap<Var, Vec<(Var, KeyLimit)>>,
 }
 
 impl<'a> Classes<'a> {
@@ -76,6 +79,12 @@ impl Classes<'_> {
         self.places[place].constants.push((v, Rc::new(alternatives)));
     }
 
+    /// From now on the variable is within this limit in `place`, and in the places inside it.
+    pub fn limit(&mut self, place: JoinDomain, v: Var, limit: KeyLimit) {
+        self.drawn.borrow_mut().clear();
+        self.places[place].limits.push((v, limit));
+    }
+
     /// Whether the two are known to be equal in `place`, by what it and the places around it were told.
     pub fn same(&self, place: JoinDomain, a: Var, b: Var) -> bool {
         let drawn = self.drawn(place);
@@ -92,6 +101,12 @@ impl Classes<'_> {
         drawn.constants.get(&drawn.find(v))?.iter().min_by_key(narrow).cloned()
     }
 
+    /// All known limits of `v`, and which of the variables that are equal to it each was told of.
+    pub fn limits(&self, place: JoinDomain, v: Var) -> Vec<(Var, KeyLimit)> {
+        let drawn = self.drawn(place);
+        drawn.limits.get(&drawn.find(v)).cloned().unwrap_or_default()
+    }
+
     fn drawn(&self, place: JoinDomain) -> Rc<Drawn> {
         if let Some(drawn) = self.drawn.borrow().get(&place) {
             return drawn.clone();
@@ -99,7 +114,7 @@ impl Classes<'_> {
         let chain: Vec<&Told> =
             std::iter::successors(Some(&self.places[place]), |p| p.around.map(|a| &self.places[a])).collect();
         let mut drawn = Drawn::default();
-        let told: usize = chain.iter().map(|p| 1 + p.equal.len() + p.constants.len()).sum();
+        let told: usize = chain.iter().map(|p| 1 + p.equal.len() + p.constants.len() + p.limits.len()).sum();
         if self.steps.is_some_and(|left| !left.take(told)) {
             return Rc::new(drawn);
         }
@@ -112,6 +127,10 @@ impl Classes<'_> {
         for (v, alternatives) in chain.iter().rev().flat_map(|p| &p.constants) {
             let root = drawn.find(*v);
             drawn.constants.entry(root).or_default().push(alternatives.clone());
+        }
+        for (v, limit) in chain.iter().rev().flat_map(|p| &p.limits) {
+            let root = drawn.find(*v);
+            drawn.limits.entry(root).or_default().push((*v, limit.clone()));
         }
         let drawn = Rc::new(drawn);
         self.drawn.borrow_mut().insert(place, drawn.clone());

@@ -20,8 +20,9 @@ use sql::{NodeEnum, clauses, relations, search};
 
 use crate::refuse::Refusal;
 use crate::steps::Steps;
+use crate::table_keys::TableKeys;
 use crate::text::{Piece, Text};
-use crate::types::{Change, Insert, Planned, TableKeys, Whole};
+use crate::types::{Change, Insert, Planned, Whole};
 use crate::{Context, Result};
 use wire::type_oid::TEXT_ARRAY;
 
@@ -222,7 +223,7 @@ pub(crate) fn tables(statement: &NodeEnum, cx: &Context) -> Vec<TableKeys> {
         let relation = t.relation?;
         let Placement::Distributed(d) = &relation.placement else { return None };
         let columns = vec![vec![]; d.key.len()];
-        Some(TableKeys { relation, columns })
+        Some(TableKeys { relation, columns, limits: vec![] })
     });
     keys.collect()
 }

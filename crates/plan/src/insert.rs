@@ -28,6 +28,7 @@ use crate::refuse::Refusal;
 use crate::rewrite;
 use crate::scope::system_column;
 use crate::splice;
+use crate::table_keys::TableKeys;
 use crate::text::{self, Text};
 use crate::tree::{Part, Recipients};
 use crate::types::*;
@@ -268,6 +269,7 @@ fn rows(
     let tables = vec![TableKeys {
         relation: relation.clone(),
         columns: if single { row_keys[0].iter().map(|k| vec![k.clone()]).collect() } else { vec![] },
+        limits: vec![],
     }];
     let named_constraint =
         insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());

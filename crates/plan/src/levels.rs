@@ -21,7 +21,7 @@ use sql::ast::{self, Node};
 use crate::classes::{Classes, JoinDomain, Var};
 use crate::refuse::Refusal;
 use crate::scope::Scope;
-use crate::types::TableKeys;
+use crate::table_keys::TableKeys;
 use crate::{Context, Result, Steps};
 
 pub use facts::{Distinct, From, Level, RangeUse, Use};
@@ -361,6 +361,7 @@ impl<'a> Analysis<'a> {
                     .iter()
                     .map(|v| self.classes.values(u.classes, *v).map(|v| v.to_vec()).unwrap_or_default())
                     .collect(),
+                limits: self.limits(u),
             })
             .collect()
     }

@@ -77,6 +77,7 @@ pub mod splice;
 pub mod stand_ins;
 mod standby;
 pub mod steps;
+mod table_keys;
 pub mod tableoid;
 mod taken;
 pub mod text;
@@ -96,6 +97,7 @@ pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
 pub use router_views::{Constraints, RouterView};
 pub use steps::Steps;
+pub use table_keys::{KeyLimit, LimitEnd, TableKeys};
 pub use text::{Piece, Text};
 pub use tree::*;
 pub use types::*;
@@ -170,6 +172,11 @@ impl<'a> Context<'a> {
     /// What a function's name can mean here.
     pub fn functions<'c>(&'c self, name: &'c [sql::ast::Node]) -> impl Iterator<Item = &'c catalog::Function> {
         self.snapshot.functions_meant(names::qualified(name), self.search_path)
+    }
+
+    /// An operator that is named without a schema is PostgreSQL's own: no other schema of the path has one of its name.
+    pub(crate) fn is_own_operator(&self, name: &str) -> bool {
+        !self.snapshot.own_operators.get(name).into_iter().flatten().any(|s| self.search_path.contains(s))
     }
 
     /// It calls a function that may give another value each time.

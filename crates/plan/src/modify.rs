@@ -179,7 +179,12 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
         Some(r) if r.is_reference() => Change::Copies(reference(&a, statement, r, target.level)?),
         Some(r) if r.distribution().is_some() => {
             refuse_sequences(statement, r)?;
-            if let Ok(Some(keys)) = merge_inserts::of(&a, statement, target.level) {
+            let inserts = merge_inserts::of(&a, statement, target.level);
+            if !matches!(inserts, Ok(None)) {
+                // New rows go where their keys say, whatever ON does.
+                whole.tables.iter_mut().for_each(|table| table.limits.clear());
+            }
+            if let Ok(Some(keys)) = inserts {
                 whole.tables[keys.used].columns = keys.values(&a, statement, target.level);
             }
             let each = each(&a, statement, target.level);

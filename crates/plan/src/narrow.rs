@@ -20,18 +20,23 @@ pub fn of(statement: &NodeEnum, plan: &Planned) -> Option<(usize, usize)> {
     let d = relation.distribution()?;
     let &[key] = &d.key[..] else { return None };
     let indexed = relation.unique.iter().any(|index| index.columns.first() == Some(&key));
-    let suits = d.group.strategy == PartitionStrategy::Hash
-        && d.partitions.is_none()
-        && indexed
-        && type_oid::is_integer(relation.columns[key].type_oid);
-    let mut bounds = Bounds { relation, key, low: None, high: None };
-    bounds.condition(select.where_clause.as_deref().filter(|_| suits)?);
+    let suits = d.group.strategy == PartitionStrategy::Hash && d.partitions.is_none() && indexed;
+    between(select.where_clause.as_deref().filter(|_| suits)?, relation, key)
+}
+
+/// The parameters that are the least and the greatest value of an integer column where `condition` holds.
+pub(crate) fn between(condition: &Node, relation: &Relation, column: usize) -> Option<(usize, usize)> {
+    if !type_oid::is_integer(relation.columns[column].type_oid) {
+        return None;
+    }
+    let mut bounds = Bounds { relation, column, low: None, high: None };
+    bounds.condition(condition);
     bounds.low.zip(bounds.high)
 }
 
 struct Bounds<'r> {
     relation: &'r Relation,
-    key: usize,
+    column: usize,
     low: Option<usize>,
     high: Option<usize>,
 }
@@ -45,7 +50,7 @@ impl Bounds<'_> {
             Some(NodeEnum::AExpr(e)) => {
                 let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
                 let column = names::column(left).and_then(|name| self.relation.column(name.last()?));
-                if column != Some(self.key) {
+                if column != Some(self.column) {
                     return;
                 }
                 match (AExprKind::try_from(e.kind), &names::strings(&e.name)[..], &right.node) {

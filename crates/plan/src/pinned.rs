@@ -9,7 +9,8 @@ use sql::ast;
 use sql::{NodeEnum, build, names, relations, search};
 
 use crate::insert::target_columns;
-use crate::types::{Change, Insert, KeyExpr, Planned, Sequences, TableKeys};
+use crate::table_keys::TableKeys;
+use crate::types::{Change, Insert, KeyExpr, Planned, Sequences};
 use crate::{Context, Made, Steps, keys, moment, needs};
 
 /// The value.

@@ -12,7 +12,8 @@ use sql::{NodeEnum, build, clauses, names, search};
 use wire::type_oid;
 
 use crate::refuse::Refusal;
-use crate::types::{KeyExpr, Planned, TableKeys};
+use crate::table_keys::TableKeys;
+use crate::types::{KeyExpr, Planned};
 use crate::{Context, Result};
 
 /// The statement with keys in place of ctids; `None`: there are none, or they say more than which rows are meant.

@@ -1,9 +1,9 @@
 //! Which statements may travel with those of other clients in one transaction on one connection.
 //!
 //! Such a statement must be short and mean the same in somebody else's transaction: it touches at most one row, which a
-//! unique index finds, or inserts one; it takes no locks but its row's; nothing in it is volatile or a user's own
+//! unique index finds, reads the few that one finds between two integers, or inserts one; it takes no locks but its row's; nothing in it is volatile or a user's own
 //! code; no rule or policy hangs on its table, and no trigger if it writes. Judged by the tree alone, and only what is known to be
-//! harmless passes. That it is autocommit and on one shard is seen when it is executed.
+//! harmless passes. That it is autocommit and on one shard, and few how few, is seen when it is executed.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use sql::{NodeEnum, names};
 
 use crate::Context;
 use crate::keys;
+use crate::narrow;
 use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned, Share, ShareLiteral};
 use wire::type_oid;
 
@@ -29,7 +30,7 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
     if alone || whole.tables.len() > 1 || !is_harmless(statement, cx) {
         return None;
     }
-    let (mut literals, mut one_row) = (Vec::new(), None);
+    let (mut literals, mut one_row, mut between) = (Vec::new(), None, None);
     match statement {
         NodeEnum::SelectStmt(s) => {
             let plain = s.with_clause.is_none()
@@ -39,7 +40,10 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
             let [from] = &s.from_clause[..] else { return None };
             let Some(NodeEnum::RangeVar(rv)) = &from.node else { return None };
             let relation = table(rv, false, cx)?;
-            (plain && finds_one(s.where_clause.as_deref(), &relation, &mut literals)).then_some(())?;
+            plain.then_some(())?;
+            if !finds_one(s.where_clause.as_deref(), &relation, &mut literals) {
+                between = Some(finds_few(s.where_clause.as_deref()?, &relation, cx)?);
+            }
         }
         NodeEnum::InsertStmt(i) => {
             let relation = written(i.relation.as_ref()?, cx)?;
@@ -87,7 +91,7 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
         _ => return None,
     }
     literals.sort_by_key(|l| l.location);
-    Some(Share { writes: whole.writes, one_row, literals })
+    Some(Share { writes: whole.writes, one_row, literals, between })
 }
 
 /// A table whose rows are all there is to it.
@@ -147,6 +151,18 @@ fn finds_one(condition: Option<&Node>, relation: &Relation, literals: &mut Vec<S
         conjuncts(condition, relation, &mut equal, literals);
     }
     relation.unique.iter().any(|index| index.columns.iter().all(|c| equal.contains(c)))
+}
+
+/// `condition` holds for as many rows at most as there are integers between two parameters.
+fn finds_few(condition: &Node, relation: &Relation, cx: &Context) -> Option<(usize, usize)> {
+    let own = [">=", ">", "<=", "<"].into_iter().all(|name| cx.is_own_operator(name));
+    let mut equal = Vec::new();
+    conjuncts(condition, relation, &mut equal, &mut Vec::new());
+    relation.unique.iter().filter(|_| own).find_map(|index| {
+        let mut others = index.columns.iter().filter(|c| !equal.contains(c));
+        let (&column, None) = (others.next()?, others.next()) else { return None };
+        narrow::between(condition, relation, column)
+    })
 }
 
 fn conjuncts(node: &Node, relation: &Relation, equal: &mut Vec<usize>, literals: &mut Vec<ShareLiteral>) {

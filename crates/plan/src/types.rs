@@ -9,6 +9,7 @@ use catalog::{Oid, Relation, TemporaryRelation};
 use crate::broadcast::{ChangeFrom, Made};
 use crate::in_turn::InTurn;
 use crate::refuse::Refusal;
+use crate::table_keys::TableKeys;
 use crate::text::Text;
 use crate::tree::{Finish, Part, To};
 
@@ -42,14 +43,6 @@ pub enum LiteralKind {
     /// A number; `text` has its sign.
     Number,
     String,
-}
-
-/// The values the key of one use of a table can have: any of the alternatives.
-#[derive(Clone, Debug)]
-pub struct TableKeys {
-    pub relation: Arc<Relation>,
-    /// One list of alternatives for each key column; an empty list: not restricted.
-    pub columns: Vec<Vec<KeyExpr>>,
 }
 
 /// Where a partition's name is put in place of its table's.
@@ -230,6 +223,8 @@ pub struct Share {
     pub one_row: Option<String>,
     /// In the order of the text. Other literals stay where they are.
     pub literals: Vec<ShareLiteral>,
+    /// It reads several rows, found by a unique index between these parameters: few where those are near each other.
+    pub between: Option<(usize, usize)>,
 }
 
 /// A constant that becomes a parameter where statements share.

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use golden_herd::snapshot;
 use plan::{
-    AddFunction, AddUp, Cell, Change, ChangeFrom, Context, Count, Finish, Insert, InsertSelect, KeyExpr, Made, Merge,
-    Planned, Recipients, ReferenceWrite, Refusal, Semijoin, Slice, SplitInsert, Statement, TableKeys, Turn,
+    AddFunction, AddUp, Cell, Change, ChangeFrom, Context, Count, Finish, Insert, InsertSelect, KeyExpr, LimitEnd,
+    Made, Merge, Planned, Recipients, ReferenceWrite, Refusal, Semijoin, Slice, SplitInsert, Statement, TableKeys,
+    Turn,
 };
 
 #[test]
@@ -76,7 +77,8 @@ fn show_plan(plan: &Planned, sql: &str) -> String {
     if let Some(share) = &whole.share {
         let literals: Vec<_> = share.literals.iter().map(|l| format!("{}::{}", l.location, l.type_oid)).collect();
         let kind = if share.writes { "writes" } else { "reads" };
-        writeln!(out, "shares a lane of {kind}; parameters at [{}]", literals.join(", ")).unwrap();
+        let few = share.between.map_or(String::new(), |(low, high)| format!(", few keys between ${low} and ${high}"));
+        writeln!(out, "shares a lane of {kind}{few}; parameters at [{}]", literals.join(", ")).unwrap();
     }
     if let Some(s) = plan.share_rows() {
         let columns: Vec<_> = s.columns.iter().map(|c| s.relation.columns[*c].name.as_str()).collect();
@@ -110,7 +112,13 @@ fn show_keys(table: &TableKeys) -> String {
         let values: Vec<_> = values.iter().map(show_key).collect();
         if values.is_empty() { format!("{name} any") } else { format!("{name} = {}", values.join(" | ")) }
     });
-    let columns: Vec<_> = columns.collect();
+    let first =
+        key.first().and_then(|column| table.relation.columns.get(*column)).map_or("what is hidden", |c| &c.name);
+    let limits = table.limits.iter().map(|limit| {
+        let end = if limit.end == LimitEnd::Low { ">" } else { "<" };
+        format!("{first} {end}{} {}", if limit.inclusive { "=" } else { "" }, show_key(&limit.value))
+    });
+    let columns: Vec<_> = columns.chain(limits).collect();
     let keys = if columns.is_empty() { "by its rows".into() } else { columns.join(", ") };
     format!("table {}: {keys}", table.relation.name)
 }

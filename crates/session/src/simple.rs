@@ -220,12 +220,7 @@ impl Session {
         }
         let keyed = matches!(compiled.plan, plan::Planned::Forward(_))
             || (!compiled.plan.whole().tables.is_empty()
-                && compiled
-                    .plan
-                    .whole()
-                    .tables
-                    .iter()
-                    .all(|t| t.columns.iter().all(|c| !c.is_empty()) && !t.columns.is_empty()));
+                && compiled.plan.whole().tables.iter().all(|t| t.may_be_one_shard()));
         if !keyed {
             return compiled;
         }

@@ -51,6 +51,40 @@ select id from rng where id in (-20, -5, 10, 20, 99);
 select id from rng where id = any ($1::int[]);
 select id from rng where id > 25;
 select id from rng where id between 8 and 12;
+-- params: 11, 19
+select t from rng where id between $1 and $2 order by t;
+-- params: 10, 20
+select count(*), sum(v), min(t) from rng where id >= $1 and id < $2;
+-- params: 19, 20
+select id from rng where id > $1 and id <= $2;
+-- params: -5, 9
+select distinct v from rng where $1 <= id and $2 >= id order by v;
+-- params: 15, 12
+select count(*), max(id) from rng where id between $1 and $2;
+-- params: 12, null
+select count(*) from rng where id between $1 and $2;
+-- params: -99999999999, 99999999999
+select count(*) from rng where id between $1::bigint and $2::bigint;
+select count(*) from rng where id between 11 and 19 and id > 13 and id < 17 and 18 > id;
+select id from rng where id in (-20, 11, 20, 25) and id < 20;
+select id from rng where id = 11 and id > 20;
+select id from rng where id between 18.5 and '21' order by id;
+select id from rng where id not between 9 and 29;
+select id from rng where id between symmetric 12 and 8;
+select id from rng where (id > 28 or id < -18) and id > 0;
+select r.id, n.no from rng r join rng_note n on n.rng_id = r.id where n.rng_id between 10 and 19;
+select r.id, n.no from rng r left join rng_note n on n.rng_id = r.id and n.rng_id > 19 where r.id between 14 and 21;
+select r.id, n.no from rng r left join rng_note n on n.rng_id = r.id where n.rng_id > 19 and r.v = 1;
+select r.id, (select count(*) from rng_note n where n.rng_id = r.id and n.rng_id < 20) from rng r where r.id between 19 and 21;
+select id from rng where id < 0 and not exists (select 1 from rng_note n where n.rng_id between 10 and 15 and n.no = rng.v);
+select a.id, b.id from rng a, rng b where a.id between 11 and 12 and b.id between 26 and 27;
+select r.id, h.v from rng r join rng_hash h on h.id = r.id where h.id between 18 and 20;
+select id from rng where id between 11 and 12 union all select id from rng where id between -7 and -6;
+with s as (select id, v from rng where id > 20) select s.id, r.id from s join rng r on r.id = s.id where r.id < 23;
+-- ordered
+select id from rng where id > 18 order by id limit 3;
+-- ordered
+select id from rng where id < -4 order by id desc limit 3 for update;
 select count(*), sum(id), min(t), max(t) from rng;
 select v, count(*) from rng group by v;
 -- ordered
@@ -88,6 +122,10 @@ insert into rng_note select id, 7, t from rng where id > 28 returning *;
 insert into rng_hash select id + 1000, v from rng where id between 1 and 4 returning *;
 update rng set v = v + 1 where id = 20 returning *;
 update rng set v = -1 where id between 9 and 11 returning id;
+update rng set v = 70 where id > 12 and id < 15 returning id;
+delete from rng where id between 29 and 29 and v is not null returning id;
+merge into rng r using (values (-19, 5), (13, 6), (60, 7)) s(id, v) on r.id = s.id and r.id < 0 when matched then update set v = s.v when not matched and s.id > 30 then insert values (s.id, s.v, 'merged');
+select id, v from rng where id in (-19, 13, 60);
 update rng set t = n.note from rng_note n where n.rng_id = rng.id and n.no = 1 returning id, t;
 update rng set t = f.label from rng_ref f where f.code = rng.v and rng.id = 5 returning rng.*;
 delete from rng where id = 10;
@@ -99,6 +137,11 @@ select * from rng_log where device = $1 and day = $2;
 select * from rng_log where device = 3 and day = '2024-02-10';
 select * from rng_log where device = 3;
 select * from rng_log where device = 3 and day > '2024-01-15';
+select * from rng_log where device between 3 and 3 and day < '2024-02-01';
+select count(*) from rng_log where device > 3 and device <= 4;
+select count(*) from rng_log where device < 3;
+select count(*) from rng_log where day >= '2024-01-21' and day < '2024-02-01';
+select l.device, count(*) from rng_log l join rng_alarm a using (device, day) where a.device >= 4 group by l.device;
 select * from rng_log where day = '2024-01-21';
 -- ordered
 select * from rng_log where device in (2, 3) and day in ('2024-01-01', '2024-02-20') order by device, day;
@@ -118,6 +161,7 @@ insert into rng_alarm select device, day, 'copied' from rng_log where device = 5
 update rng_log set value = value + 1 where device = 3 returning day, value;
 update rng_log set value = 0 where device = 3 and day = '2024-02-10' returning value;
 delete from rng_log where device = 1 and day = '2024-01-01' returning *;
+update rng_alarm set device = device + 3 where device between 2 and 3 and day > '2024-01-01' returning device, day, what;
 delete from rng_alarm where device = 6;
 select count(*) from rng_alarm;
 -- ordered
@@ -131,6 +175,12 @@ select v from rng_text where name = 'äpfel';
 select v from rng_text where name is null;
 -- params: melon
 select v from rng_text where name = $1;
+select v from rng_text where name >= 'M' and name < 'a';
+select v from rng_text where name > 'm';
+select v from rng_text where name between 'N' and 'Z';
+select count(*) from rng_text where name < 'A';
+-- params: a, n
+select v from rng_text where name >= $1 and name < $2;
 insert into rng_text values (null, 10), ('z', 11) returning v;
 delete from rng_text where name is null returning v;
 begin;

@@ -200,7 +200,7 @@ impl Compiled {
         let mut template_text = Vec::new();
         if let Some(t) = template {
             template_text = t.text().to_vec();
-            for key in plan.whole().tables.iter().flat_map(|t| &t.columns).flatten() {
+            for key in plan.whole().tables.iter().flat_map(|t| t.values()) {
                 if let KeyExpr::Literal { location: Some(location), .. } = key
                     && let Some(found) = t.literal_at(text, *location)
                 {
@@ -281,7 +281,7 @@ impl Compiled {
 
     /// Every key literal and splice can be found again in another statement of the template.
     pub fn fits_template(&self) -> bool {
-        let wanted = self.plan.whole().tables.iter().flat_map(|t| &t.columns).flatten();
+        let wanted = self.plan.whole().tables.iter().flat_map(|t| t.values());
         wanted
             .filter_map(|k| match k {
                 KeyExpr::Literal { location, .. } => location.as_ref(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{NodeId, Relation};
+use catalog::{Distribution, NodeId, Relation};
 use key::{KeyError, Located};
 use plan::{KeyExpr, TableKeys};
 use wire::sqlstate;
@@ -63,11 +63,16 @@ impl<C: Client> Work<'_, C> {
             return Ok(None);
         };
         let (Some(d), [alternatives]) = (table.relation.distribution(), &table.columns[..]) else { return Ok(None) };
-        let ([e], [ty]) = (&alternatives[..], &d.group.key_types[..]) else { return Ok(None) };
+        let [ty] = d.group.key_types[..] else { return Ok(None) };
+        let [e] = &alternatives[..] else {
+            let between = alternatives.is_empty().then(|| self.one_between(compiled, request, table, d)).transpose()?;
+            let shard = between.flatten().map(|s| &d.group.shards[s]);
+            return Ok(shard.map(|s| (s.node, s.number)));
+        };
         let value = match e {
-            KeyExpr::Param(n) => param(request, *n, *ty),
-            KeyExpr::CastParam(n, cast) => cast_param(request, *n, *cast, *ty),
-            KeyExpr::Literal { .. } => literal_value(compiled, request, e, *ty),
+            KeyExpr::Param(n) => param(request, *n, ty),
+            KeyExpr::CastParam(n, cast) => cast_param(request, *n, *cast, ty),
+            KeyExpr::Literal { .. } => literal_value(compiled, request, e, ty),
             _ => return Ok(None),
         };
         let Value::Known(value) = value else { return Ok(None) };
@@ -86,9 +91,30 @@ impl<C: Client> Work<'_, C> {
         table: &TableKeys,
     ) -> Result<Option<BTreeSet<usize>>> {
         let Some(d) = table.relation.distribution() else { return Ok(None) };
-        if table.columns.is_empty() || table.columns.first().is_none_or(Vec::is_empty) {
+        let within = self.within(compiled, request, table, d)?;
+        if within.is_none() && table.columns.first().is_none_or(Vec::is_empty) {
             return Ok(None);
         }
+        let mut shards = match (self.of_values(compiled, request, table, d).await?, within) {
+            (Some(shards), Some(within)) => &shards & &within,
+            (Some(shards), None) | (None, Some(shards)) => shards,
+            (None, None) => return Ok(None),
+        };
+        if shards.is_empty() {
+            // No row can match; some node must say so in PostgreSQL's words.
+            shards.insert(0);
+        }
+        Ok(Some(shards))
+    }
+
+    /// The same by the values that key columns have, whatever their limits; `None`: by these all.
+    async fn of_values(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        table: &TableKeys,
+        d: &Distribution,
+    ) -> Result<Option<BTreeSet<usize>>> {
         let bounds = self.epoch.bounds(d.group.id);
         let inserts = matches!(compiled.plan, plan::Planned::Insert { .. });
         let mut known: Vec<Vec<Option<Vec<u8>>>> = vec![vec![]];
@@ -144,10 +170,6 @@ impl<C: Client> Work<'_, C> {
             } else {
                 return Ok(None);
             }
-        }
-        if shards.is_empty() {
-            // No row can match; some node must say so in PostgreSQL's words.
-            shards.insert(0);
         }
         Ok(Some(shards))
     }

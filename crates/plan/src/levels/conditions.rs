@@ -1,12 +1,14 @@
-//! Equalities and constants drawn from conditions that are ANDed together.
+//! Equalities, constants and limits drawn from conditions that are ANDed together.
 //!
 //! Part of `levels.rs`. It does not know which columns are keys.
 
+use key::PartitionStrategy;
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
 use super::*;
 use crate::keys;
+use crate::table_keys::{KeyLimit, LimitEnd};
 use crate::types::KeyExpr;
 use wire::type_oid;
 
@@ -41,6 +43,7 @@ impl<'a> Analysis<'a> {
                     self.cx.lists.note(node, column.and_then(|v| self.column_type(v)));
                 }
                 if !equality {
+                    self.comparison(e, kind, place, scope);
                     return;
                 }
                 let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
@@ -62,6 +65,59 @@ impl<'a> Analysis<'a> {
             }
             _ => {}
         }
+    }
+
+    /// `a > 1`, `a BETWEEN 1 AND 5`
+    fn comparison(&mut self, e: &'a ast::AExpr, kind: ast::AExprKind, place: JoinDomain, scope: &Scope<'a>) {
+        let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
+        match (kind, &r.node) {
+            (ast::AExprKind::AexprBetween, Some(NodeEnum::List(bounds))) => {
+                let ([low, high], Some(v)) = (&bounds.items[..], self.var(l, scope)) else { return };
+                if [">=", "<="].into_iter().all(|name| self.cx.is_own_operator(name)) {
+                    self.limit(place, v, (LimitEnd::Low, true), low);
+                    self.limit(place, v, (LimitEnd::High, true), high);
+                }
+            }
+            (ast::AExprKind::AexprOp, _) => {
+                let (schema, name) = names::qualified(&e.name);
+                let (mut end, inclusive) = match name {
+                    "<" | "<=" => (LimitEnd::High, name == "<="),
+                    ">" | ">=" => (LimitEnd::Low, name == ">="),
+                    _ => return,
+                };
+                if !schema.map_or_else(|| self.cx.is_own_operator(name), |schema| schema == "pg_catalog") {
+                    return;
+                }
+                let (v, value) = match (self.var(l, scope), self.var(r, scope)) {
+                    (Some(v), None) => (v, r),
+                    (None, Some(v)) => {
+                        end = if end == LimitEnd::Low { LimitEnd::High } else { LimitEnd::Low };
+                        (v, l)
+                    }
+                    _ => return,
+                };
+                self.limit(place, v, (end, inclusive), value);
+            }
+            _ => {}
+        }
+    }
+
+    /// No row passes of which the column is NULL.
+    fn limit(&mut self, place: JoinDomain, v: Var, (end, inclusive): (LimitEnd, bool), value: &'a Node) {
+        self.need(place, v);
+        if let Some(value) = keys::constant(value).filter(|value| *value != KeyExpr::Null) {
+            self.classes.limit(place, v, KeyLimit { end, value, inclusive });
+        }
+    }
+
+    /// Between what the first key column of a table is whose shards are ranges of it. Texts that are equal may be ordered otherwise, by
+    /// the collation of another column: of them only the key's own limits count.
+    pub(super) fn limits(&self, used: &Use) -> Vec<KeyLimit> {
+        let by_range = used.relation.distribution().is_some_and(|d| d.group.strategy == PartitionStrategy::Range);
+        let Some(&key) = used.key.first().filter(|_| by_range) else { return vec![] };
+        let alike = self.column_type(key).is_some_and(|ty| !type_oid::is_text(ty));
+        let all = self.classes.limits(used.classes, key).into_iter();
+        all.filter(|(of, _)| alike || *of == key).map(|(_, limit)| limit).collect()
     }
 
     /// `(a, b) = (1, 2)`

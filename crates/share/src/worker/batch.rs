@@ -104,7 +104,7 @@ impl Batch {
         jobs: &mut Vec<Job>,
     ) -> Result<bool, PoolError> {
         while conn.flush_or_fill().await? == Progress::Filled {}
-        let (mut failed, mut unfit) = (false, false);
+        let (mut failed, mut unfit, mut held) = (false, false, 0);
         let mut messages: Vec<Bytes> = Vec::new();
         // Jobs are taken from the front as they complete; a vector in reverse makes that cheap.
         if !self.hold {
@@ -116,12 +116,16 @@ impl Batch {
                 let at = frame::run_of_rows(rbuf);
                 if at > 0 {
                     messages.push(rbuf.split_to(at).freeze());
-                    continue;
+                    held += at;
+                    if held <= frame::LONG {
+                        continue;
+                    }
                 }
             }
-            if !self.hold && self.before == 0 && frame::long_row(conn.rbuf()).is_some() {
+            let long = held > frame::LONG || !self.hold && frame::long_row(conn.rbuf()).is_some();
+            if self.before == 0 && long && queue.kind == QueueKind::Read {
                 // By itself it need not be held; the others begin again, too.
-                if let Some(job) = jobs.last() {
+                if let Some(job) = self.in_turn(jobs) {
                     job.statement.set_apart();
                 }
                 conn.mark_broken();
@@ -156,6 +160,7 @@ impl Batch {
                         _ => String::new(),
                     };
                     let messages = std::mem::take(&mut messages);
+                    held = 0;
                     match self.executions.pop_front().unwrap_or(1) {
                         1 if self.hold => self.done.push(Outcome::Done(Reply { messages, tag })),
                         1 => {
@@ -181,6 +186,11 @@ impl Batch {
         }
         // A write whose commit failed (a deferred constraint) has failed with all others.
         Ok(!failed && conn.status() == backend::IDLE && !conn.is_broken())
+    }
+
+    /// Whose reply comes next.
+    fn in_turn<'j>(&self, jobs: &'j [Job]) -> Option<&'j Job> {
+        if self.hold { jobs.get(self.done.len()) } else { jobs.last() }
     }
 
     /// One statement of `n` rows is done.
@@ -215,11 +225,7 @@ impl Batch {
         ) {
             return;
         }
-        let faulty = match self.hold {
-            true => jobs.get(self.done.len()),
-            false => jobs.last(),
-        };
-        let Some(faulty) = faulty else { return };
+        let Some(faulty) = self.in_turn(jobs) else { return };
         match (&faulty.statement.many, self.executions.front()) {
             // Which of them it is will be seen.
             (Some(many), Some(2..)) => many.set_apart(),
