@@ -174,9 +174,14 @@ impl<'a> Context<'a> {
         self.snapshot.functions_meant(names::qualified(name), self.search_path)
     }
 
-    /// An operator that is named without a schema is PostgreSQL's own: no other schema of the path has one of its name.
+    /// The schema of the path, other than PostgreSQL's own, that has an operator of this name.
+    pub(crate) fn others_operator(&self, name: &str) -> Option<&String> {
+        self.snapshot.own_operators.get(name)?.iter().find(|schema| self.search_path.contains(schema))
+    }
+
+    /// An operator that is named without a schema is PostgreSQL's own.
     pub(crate) fn is_own_operator(&self, name: &str) -> bool {
-        !self.snapshot.own_operators.get(name).into_iter().flatten().any(|s| self.search_path.contains(s))
+        self.others_operator(name).is_none()
     }
 
     /// It calls a function that may give another value each time.

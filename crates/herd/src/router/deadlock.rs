@@ -2,8 +2,9 @@
 //!
 //! Twice a second the wait graphs of all nodes are joined by the sessions they serve: a session waits where any of its
 //! connections waits. A circle over sessions that is there twice in a row is broken by cancelling the session whose
-//! transaction began last; one with a job in it that will try its locks again by cancelling that, at first sight. Sessions of other routers are known by what these write into `herd.backend` on home, which
-//! they do while they see somebody wait whom they can't place. It does not know what sessions do.
+//! transaction began last; one with a job in it that will try its locks again by cancelling that, at first sight.
+//! Sessions of other routers are known by what these write into `herd.backend` on home, which they do while they see
+//! somebody wait whom they can't place. It does not know what sessions do.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};

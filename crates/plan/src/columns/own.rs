@@ -19,8 +19,7 @@ pub fn operator<'n>(name: &'n [Node], cx: &Context) -> Found<&'n str> {
 
 /// The same of one that has no name in the statement: `=` of IN.
 pub fn is_own(name: &str, cx: &Context) -> Found<()> {
-    let other = cx.snapshot.own_operators.get(name).into_iter().flatten().find(|s| cx.search_path.contains(s));
-    match other {
+    match cx.others_operator(name) {
         None => Ok(()),
         Some(schema) => Err(format!("schema \"{schema}\" of the search path has an operator {name} of its own")),
     }
