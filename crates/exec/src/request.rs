@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use plan::{ParameterPlus, ParameterRange};
 use sql::template::Template;
 use wire::frontend::{self, Formats};
 use wire::{put, type_oid};
@@ -132,15 +133,15 @@ pub enum Keep {
 const NARROW_MAX: i64 = 5_000;
 
 impl Bound {
-    /// Whether the keys between these parameters, from 1, are few.
-    pub fn is_narrow(&self, range: (usize, usize)) -> bool {
+    /// Whether the keys between these parameters are few.
+    pub fn is_narrow(&self, range: ParameterRange) -> bool {
         self.spans(range) <= NARROW_MAX
     }
 
-    /// How far these parameters, from 1, are from each other; very far, where that is not known.
-    pub fn spans(&self, (low, high): (usize, usize)) -> i64 {
-        let (low, high) = (self.integer(low - 1), self.integer(high - 1));
-        low.zip(high).map_or(i64::MAX, |(low, high)| high.saturating_sub(low))
+    /// How far the ends of a range are from each other; very far, where that is not known.
+    pub fn spans(&self, range: ParameterRange) -> i64 {
+        let at = |end: ParameterPlus| self.integer(end.parameter - 1)?.checked_add(end.plus);
+        at(range.low).zip(at(range.high)).map_or(i64::MAX, |(low, high)| high.saturating_sub(low))
     }
 
     /// The parameter at position `i`, from 0, if it is an integer, by its bytes.

@@ -22,6 +22,35 @@ pub fn constant(node: &Node) -> Option<KeyExpr> {
     }
 }
 
+/// A constant, and the integer that is added to it: `$1 + 99`, `$1 - 1`. `is_own`: operators called so are PostgreSQL's own.
+pub fn constant_plus(node: &Node, is_own: &dyn Fn(&str) -> bool) -> Option<(KeyExpr, i64)> {
+    let Some(NodeEnum::AExpr(e)) = &node.node else { return Some((constant(node)?, 0)) };
+    let (sign, name) = match names::qualified(&e.name) {
+        (schema, name @ ("+" | "-")) if schema.map_or_else(|| is_own(name), |schema| schema == "pg_catalog") => {
+            (if name == "+" { 1 } else { -1 }, name)
+        }
+        _ => return None,
+    };
+    if e.kind != ast::AExprKind::AexprOp as i32 {
+        return None;
+    }
+    let (left, right) = (e.lexpr.as_deref()?, e.rexpr.as_deref()?);
+    let (value, added) = match (parameter(left), parameter(right)) {
+        (Some(value), None) => (value, right),
+        (None, Some(value)) if name == "+" => (value, left),
+        _ => return None,
+    };
+    // A number of another statement of the same template would be another plan's: parameters have none.
+    match &added.node {
+        Some(NodeEnum::AConst(ast::AConst { val: Some(Val::Ival(i)), .. })) => Some((value, sign * i64::from(i.ival))),
+        _ => None,
+    }
+}
+
+fn parameter(node: &Node) -> Option<KeyExpr> {
+    constant(node).filter(|e| matches!(e, KeyExpr::Param(_) | KeyExpr::CastParam(..)))
+}
+
 /// A constant under one more cast: its text read as the type that is kept must be the value of the whole chain, or an error of
 /// PostgreSQL's on every node.
 fn under_cast(inner: KeyExpr, oid: u32) -> Option<KeyExpr> {

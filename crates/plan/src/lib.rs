@@ -97,7 +97,7 @@ pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
 pub use router_views::{Constraints, RouterView};
 pub use steps::Steps;
-pub use table_keys::{KeyLimit, LimitEnd, TableKeys};
+pub use table_keys::{KeyLimit, LimitEnd, ParameterPlus, ParameterRange, TableKeys};
 pub use text::{Piece, Text};
 pub use tree::*;
 pub use types::*;
@@ -364,7 +364,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     plan.whole_mut().sequences = sequences::used(expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
     plan.whole_mut().plain = plain::of(statement, &plan, cx);
-    plan.whole_mut().narrow = narrow::of(statement, &plan);
+    plan.whole_mut().narrow = narrow::of(statement, &plan, cx);
     plan.whole_mut().by_standby = standby::of(expanded, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);
     if let Planned::Insert { share, .. } = &mut plan {

@@ -1,4 +1,4 @@
-//! A range of an integer key: `key BETWEEN $1 AND $2`. Of a table that is split by hash every shard may have some of it, so a node
+//! A range of an integer key: `key BETWEEN $1 AND $2`, `key >= $1 AND key < $1 + 100`. Of a table that is split by hash every shard may have some of it, so a node
 //! that plans anew for each execution looks at all its partitions and leaves none out. Where the range is narrow, whatever its
 //! bounds, one plan by the key's index is as good; how narrow it is, is seen when it is executed.
 
@@ -8,12 +8,13 @@ use sql::NodeEnum;
 use sql::ast::{self, AExprKind, Node};
 use sql::names;
 
-use crate::keys;
+use crate::table_keys::{ParameterPlus, ParameterRange};
 use crate::types::{KeyExpr, Planned};
+use crate::{Context, keys};
 use wire::type_oid;
 
-/// The parameters that are the least and the greatest key, from 1.
-pub fn of(statement: &NodeEnum, plan: &Planned) -> Option<(usize, usize)> {
+/// The parameters that are the least and the greatest key.
+pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<ParameterRange> {
     let (Planned::Query { whole, .. }, NodeEnum::SelectStmt(select)) = (plan, statement) else { return None };
     let ([table], [from]) = (&whole.tables[..], &select.from_clause[..]) else { return None };
     let (relation, Some(NodeEnum::RangeVar(_))) = (&table.relation, &from.node) else { return None };
@@ -21,24 +22,26 @@ pub fn of(statement: &NodeEnum, plan: &Planned) -> Option<(usize, usize)> {
     let &[key] = &d.key[..] else { return None };
     let indexed = relation.unique.iter().any(|index| index.columns.first() == Some(&key));
     let suits = d.group.strategy == PartitionStrategy::Hash && d.partitions.is_none() && indexed;
-    between(select.where_clause.as_deref().filter(|_| suits)?, relation, key)
+    between(select.where_clause.as_deref().filter(|_| suits)?, relation, key, cx)
 }
 
 /// The parameters that are the least and the greatest value of an integer column where `condition` holds.
-pub(crate) fn between(condition: &Node, relation: &Relation, column: usize) -> Option<(usize, usize)> {
+pub(crate) fn between(condition: &Node, relation: &Relation, column: usize, cx: &Context) -> Option<ParameterRange> {
     if !type_oid::is_integer(relation.columns[column].type_oid) {
         return None;
     }
-    let mut bounds = Bounds { relation, column, low: None, high: None };
+    let is_own = |name: &str| cx.is_own_operator(name);
+    let mut bounds = Bounds { relation, column, is_own: &is_own, low: None, high: None };
     bounds.condition(condition);
-    bounds.low.zip(bounds.high)
+    bounds.low.zip(bounds.high).map(|(low, high)| ParameterRange { low, high })
 }
 
 struct Bounds<'r> {
     relation: &'r Relation,
     column: usize,
-    low: Option<usize>,
-    high: Option<usize>,
+    is_own: &'r dyn Fn(&str) -> bool,
+    low: Option<ParameterPlus>,
+    high: Option<ParameterPlus>,
 }
 
 impl Bounds<'_> {
@@ -56,22 +59,22 @@ impl Bounds<'_> {
                 match (AExprKind::try_from(e.kind), &names::strings(&e.name)[..], &right.node) {
                     (Ok(AExprKind::AexprBetween), _, Some(NodeEnum::List(list))) => {
                         if let [low, high] = &list.items[..] {
-                            (self.low, self.high) = (parameter(low), parameter(high));
+                            (self.low, self.high) = (self.parameter(low), self.parameter(high));
                         }
                     }
-                    (Ok(AExprKind::AexprOp), [">=" | ">"], _) => self.low = parameter(right),
-                    (Ok(AExprKind::AexprOp), ["<=" | "<"], _) => self.high = parameter(right),
+                    (Ok(AExprKind::AexprOp), [">=" | ">"], _) => self.low = self.parameter(right),
+                    (Ok(AExprKind::AexprOp), ["<=" | "<"], _) => self.high = self.parameter(right),
                     _ => {}
                 }
             }
             _ => {}
         }
     }
-}
 
-fn parameter(node: &Node) -> Option<usize> {
-    match keys::constant(node)? {
-        KeyExpr::Param(n) => Some(n),
-        _ => None,
+    fn parameter(&self, node: &Node) -> Option<ParameterPlus> {
+        match keys::constant_plus(node, self.is_own)? {
+            (KeyExpr::Param(parameter), plus) => Some(ParameterPlus { parameter, plus }),
+            _ => None,
+        }
     }
 }

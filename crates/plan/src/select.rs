@@ -234,15 +234,26 @@ pub fn push_limit(part: &mut ast::SelectStmt) {
             (Ok(None), _) => None,
             (_, Ok(None)) => Some(limit),
             _ => {
-                let bigint = |n: Node| build::cast(n, "int8");
-                let zero = |n: Node| coalesce(bigint(n), build::integer(0));
-                Some(Box::new(build::own_operator("+", bigint(*limit), zero(*offset))))
+                // Together they may be more than a bigint holds.
+                let number = |n: Node| build::cast(build::cast(n, "int8"), "numeric");
+                let zero = |n: Node| coalesce(number(n), build::integer(0));
+                let sum = build::own_operator("+", number(*limit), zero(*offset));
+                Some(Box::new(build::cast(least(sum, build::cast(build::text(&i64::MAX.to_string()), "numeric")), "int8")))
             }
         };
         if part.limit_count.is_none() {
             part.limit_option = ast::LimitOption::Default as i32;
         }
     }
+}
+
+fn least(a: Node, b: Node) -> Node {
+    build::node(NodeEnum::MinMaxExpr(Box::new(ast::MinMaxExpr {
+        op: ast::MinMaxOp::IsLeast as i32,
+        args: vec![a, b],
+        location: -1,
+        ..Default::default()
+    })))
 }
 
 fn coalesce(a: Node, b: Node) -> Node {

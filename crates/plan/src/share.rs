@@ -15,6 +15,7 @@ use sql::{NodeEnum, names};
 use crate::Context;
 use crate::keys;
 use crate::narrow;
+use crate::table_keys::ParameterRange;
 use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned, Share, ShareLiteral};
 use wire::type_oid;
 
@@ -154,14 +155,14 @@ fn finds_one(condition: Option<&Node>, relation: &Relation, literals: &mut Vec<S
 }
 
 /// `condition` holds for as many rows at most as there are integers between two parameters.
-fn finds_few(condition: &Node, relation: &Relation, cx: &Context) -> Option<(usize, usize)> {
+fn finds_few(condition: &Node, relation: &Relation, cx: &Context) -> Option<ParameterRange> {
     let own = [">=", ">", "<=", "<"].into_iter().all(|name| cx.is_own_operator(name));
     let mut equal = Vec::new();
     conjuncts(condition, relation, &mut equal, &mut Vec::new());
     relation.unique.iter().filter(|_| own).find_map(|index| {
         let mut others = index.columns.iter().filter(|c| !equal.contains(c));
         let (&column, None) = (others.next()?, others.next()) else { return None };
-        narrow::between(condition, relation, column)
+        narrow::between(condition, relation, column, cx)
     })
 }
 

@@ -35,6 +35,8 @@ impl TableKeys {
 pub struct KeyLimit {
     pub end: LimitEnd,
     pub value: KeyExpr,
+    /// What is added to the value, an integer then: `key < $1 + 100`.
+    pub plus: i64,
     /// The value itself is within.
     pub inclusive: bool,
 }
@@ -44,4 +46,19 @@ pub struct KeyLimit {
 pub enum LimitEnd {
     Low,
     High,
+}
+
+/// The least and the greatest value a column may have, both parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterRange {
+    pub low: ParameterPlus,
+    pub high: ParameterPlus,
+}
+
+/// `$n`, or that and an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterPlus {
+    /// From 1.
+    pub parameter: usize,
+    pub plus: i64,
 }

@@ -9,7 +9,7 @@ use catalog::{Oid, Relation, TemporaryRelation};
 use crate::broadcast::{ChangeFrom, Made};
 use crate::in_turn::InTurn;
 use crate::refuse::Refusal;
-use crate::table_keys::TableKeys;
+use crate::table_keys::{ParameterRange, TableKeys};
 use crate::text::Text;
 use crate::tree::{Finish, Part, To};
 
@@ -125,7 +125,7 @@ pub struct Whole {
     /// A read that leaves nothing in its transaction and asks nothing of it (see `plain.rs`).
     pub plain: bool,
     /// The parameters between which it reads keys (see `narrow.rs`).
-    pub narrow: Option<(usize, usize)>,
+    pub narrow: Option<ParameterRange>,
     /// Standbys of its nodes answer it, too (see `standby.rs`).
     pub by_standby: bool,
     /// Views whose tables several nodes read with the rights of who asks (see `views.rs`).
@@ -224,7 +224,7 @@ pub struct Share {
     /// In the order of the text. Other literals stay where they are.
     pub literals: Vec<ShareLiteral>,
     /// It reads several rows, found by a unique index between these parameters: few where those are near each other.
-    pub between: Option<(usize, usize)>,
+    pub between: Option<ParameterRange>,
 }
 
 /// A constant that becomes a parameter where statements share.

@@ -77,7 +77,10 @@ fn show_plan(plan: &Planned, sql: &str) -> String {
     if let Some(share) = &whole.share {
         let literals: Vec<_> = share.literals.iter().map(|l| format!("{}::{}", l.location, l.type_oid)).collect();
         let kind = if share.writes { "writes" } else { "reads" };
-        let few = share.between.map_or(String::new(), |(low, high)| format!(", few keys between ${low} and ${high}"));
+        let few = share.between.map_or(String::new(), |between| {
+            let [low, high] = [between.low, between.high].map(|end| plus(&format!("${}", end.parameter), end.plus));
+            format!(", few keys between {low} and {high}")
+        });
         writeln!(out, "shares a lane of {kind}{few}; parameters at [{}]", literals.join(", ")).unwrap();
     }
     if let Some(s) = plan.share_rows() {
@@ -105,6 +108,15 @@ fn spliced(splices: &[plan::Splice], text: &str) -> String {
     text.replace('\n', " ")
 }
 
+/// `$1 + 99`
+fn plus(value: &str, plus: i64) -> String {
+    match plus {
+        0 => value.to_owned(),
+        1.. => format!("{value} + {plus}"),
+        _ => format!("{value} - {}", -plus),
+    }
+}
+
 fn show_keys(table: &TableKeys) -> String {
     let key = table.relation.distribution().map(|d| d.key.clone()).unwrap_or_default();
     let columns = key.iter().zip(&table.columns).map(|(column, values)| {
@@ -116,7 +128,7 @@ fn show_keys(table: &TableKeys) -> String {
         key.first().and_then(|column| table.relation.columns.get(*column)).map_or("what is hidden", |c| &c.name);
     let limits = table.limits.iter().map(|limit| {
         let end = if limit.end == LimitEnd::Low { ">" } else { "<" };
-        format!("{first} {end}{} {}", if limit.inclusive { "=" } else { "" }, show_key(&limit.value))
+        format!("{first} {end}{} {}", if limit.inclusive { "=" } else { "" }, plus(&show_key(&limit.value), limit.plus))
     });
     let columns: Vec<_> = columns.chain(limits).collect();
     let keys = if columns.is_empty() { "by its rows".into() } else { columns.join(", ") };

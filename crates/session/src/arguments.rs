@@ -1,6 +1,8 @@
 //! What EXECUTE is given for the parameters of a statement: whether it may be assigned to their types, and its values.
 //! It does not know how they come into the statement (`sql_prepare.rs`).
 
+use std::collections::HashSet;
+
 use exec::ExecError;
 use sql::ast::{Node, a_const::Val};
 use sql::{NodeEnum, search};
@@ -46,15 +48,16 @@ impl Session {
     }
 
     /// Arguments that are not plain constants become such: they have one value each, wherever their parameters stand.
-    /// `known`: the types by their own names.
+    /// `known`: the types by their own names; `unused`: those whose parameters stand nowhere, which PostgreSQL reads all the same.
     pub(crate) async fn evaluate(
         &mut self,
         arguments: &[Node],
         types: &[&str],
         known: &[&str],
-        values: &mut [String],
+        (values, unused): (&mut [String], &HashSet<usize>),
     ) -> Result<()> {
-        let open: Vec<usize> = (0..arguments.len()).filter(|i| !is_constant(&arguments[*i])).collect();
+        let open: Vec<usize> =
+            (0..arguments.len()).filter(|i| unused.contains(i) || !is_constant(&arguments[*i])).collect();
         if open.is_empty() {
             return Ok(());
         }

@@ -69,6 +69,8 @@ pub struct SqlPrepared {
     pub sql: String,
     /// Declared types as SQL text; empty: all inferred.
     pub types: Vec<String>,
+    /// Their object ids on home.
+    pub oids: Vec<u32>,
 }
 
 /// Whether a statement that is planned anew gives the columns that its client was told of.

@@ -1,6 +1,7 @@
 //! SQL's own PREPARE, EXECUTE and DEALLOCATE: kept by the session, executed as statements with the arguments put in.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use exec::{Bound, ExecError, Forwarded};
 use plan::Plan;
@@ -29,9 +30,10 @@ impl Session {
         let text = sql::deparse(query)?;
         // PostgreSQL checks it now.
         let typed = typed(&text, &types)?;
-        let kept = self.prepare(&typed, vec![]).await?;
+        let oids = self.declared(&types).await?;
+        let kept = self.prepare(&typed, oids.clone()).await?;
         self.statements.insert(p.name.clone(), std::sync::Arc::new(kept));
-        self.prepared.insert(p.name.clone(), SqlPrepared { said: sql.to_string(), sql: text, types });
+        self.prepared.insert(p.name.clone(), SqlPrepared { said: sql.to_string(), sql: text, types, oids });
         Ok(Forwarded { tag: "PREPARE".into(), ..Default::default() })
     }
 
@@ -40,10 +42,10 @@ impl Session {
         if let Some(kept) = self.statements.get(&e.name).cloned() {
             self.current(&kept).await?;
         }
-        let (text, declared) = match (self.prepared.get(&e.name), self.statements.get(&e.name)) {
-            (Some(p), _) => (p.sql.clone(), p.types.clone()),
+        let (text, declared, own) = match (self.prepared.get(&e.name), self.statements.get(&e.name)) {
+            (Some(p), _) => (p.sql.clone(), p.types.clone(), p.oids.clone()),
             // One of the extended protocol: they share their names.
-            (None, Some(p)) => (p.sql.clone(), vec![]),
+            (None, Some(p)) => (p.sql.clone(), vec![], vec![]),
             (None, None) => {
                 return Err(ExecError::sql(
                     sqlstate::INVALID_SQL_STATEMENT_NAME,
@@ -54,11 +56,11 @@ impl Session {
         let mut tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("empty prepared statement"))?;
         let (oids, inferred) = match self.decide(&tree, &[])?.plan {
             // No node knows it.
-            Plan::Admin(_) => (vec![], vec![]),
-            _ => self.parameter_types(&typed(&text, &declared)?, &[]).await?,
+            Plan::Admin(_) => (own, declared.clone()),
+            _ => self.parameter_types(&typed(&text, &declared)?, &own).await?,
         };
-        if inferred.len() != e.params.len() && declared.len() != e.params.len() {
-            let wanted = declared.len().max(inferred.len());
+        let wanted = inferred.len();
+        if wanted != e.params.len() {
             return Err(ExecError::Sql(Box::new(
                 wire::ErrorFields::error(
                     sqlstate::SYNTAX_ERROR,
@@ -76,9 +78,24 @@ impl Session {
         }
         // As PostgreSQL calls them, not as PREPARE did.
         let known: Vec<&str> = (0..types.len()).map(|i| inferred.get(i).map_or(types[i], String::as_str)).collect();
-        self.evaluate(&e.params, &types, &known, &mut values).await?;
+        let mut unused: HashSet<usize> = (0..types.len()).collect();
+        search::each(&tree, |n| {
+            if let NodeEnum::ParamRef(p) = n {
+                unused.remove(&usize::try_from(p.number - 1).unwrap_or(usize::MAX));
+            }
+        });
+        self.evaluate(&e.params, &types, &known, (&mut values, &unused)).await?;
         put_values(&mut tree, &values)?;
         Ok(sql::deparse(&tree)?)
+    }
+
+    /// The object ids of declared types.
+    async fn declared(&mut self, types: &[String]) -> Result<Vec<u32>> {
+        if types.is_empty() {
+            return Ok(vec![]);
+        }
+        let casts: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("CAST(${} AS {t})", i + 1)).collect();
+        Ok(self.work().describe_text(&format!("SELECT {}", casts.join(", ")), &[]).await?.params.clone())
     }
 
     /// The types of a statement's parameters, and their names.

@@ -30,6 +30,11 @@ select id from events order by id limit 2 + 1 offset 1 * 2;
 -- params: 4, 2
 -- ordered
 select id from events order by id limit $1 offset $2;
+-- params: 9223372036854775807, 58
+-- ordered
+select id from events order by id limit $1 offset $2;
+-- params: 9223372036854775807, 9223372036854775807
+select id from events order by id limit $1 offset $2;
 -- params: NULL, 58
 -- ordered
 select id from events order by id limit $1 offset $2;

@@ -66,6 +66,22 @@ select count(*) from rng where id between $1 and $2;
 -- params: -99999999999, 99999999999
 select count(*) from rng where id between $1::bigint and $2::bigint;
 select count(*) from rng where id between 11 and 19 and id > 13 and id < 17 and 18 > id;
+-- params: 11
+select t from rng where id >= $1 and id < $1 + 8 order by t;
+-- params: 21
+select t from rng where id between $1 - 3 and 2 + $1 order by t;
+-- params: 2147483640
+select count(*) from rng where id between $1 - 2147483640 and $1 + 7;
+-- params: 9223372036854775807
+select count(*) from rng where id between $1::bigint - 1 and $1::bigint + 1;
+-- params: 9223372036854775807
+select count(*) from rng where id between -5 and $1::bigint - 9223372036854775800;
+-- params: 11.5
+select count(*) from rng where id between $1::numeric - 1 and $1::numeric + 8;
+-- params: 12, 19
+select id from rng where id between $1::int + 1 and $2::smallint - 1;
+-- params: null
+select count(*) from rng where id between $1::int and $1::int + 3;
 select id from rng where id in (-20, 11, 20, 25) and id < 20;
 select id from rng where id = 11 and id > 20;
 select id from rng where id between 18.5 and '21' order by id;

@@ -114,11 +114,11 @@ impl<C: Client> Work<'_, C> {
         result
     }
 
-    /// How the values of parts travel.
+    /// How the values of parts travel; of all that is made of them here whether values are the same bytes.
     pub async fn part_carriers(&mut self, columns: &[PartColumns]) -> Result<Vec<Carriers>> {
         let mut carriers = Vec::with_capacity(columns.len());
         for c in columns {
-            carriers.push(self.carry(c.types.iter().map(String::as_str)).await?);
+            carriers.push(self.carry_unread(c.types.iter().map(String::as_str)).await?);
         }
         Ok(carriers)
     }
@@ -266,7 +266,7 @@ pub fn agreed(found: Result<()>) -> Result<bool> {
 /// The children of a statement that is not run: none of them has a row.
 pub fn no_rows(columns: &[PartColumns]) -> Vec<Child> {
     let child = |c: &PartColumns| {
-        let none = |t: &String| Array { carried: Carried::of(t), value: None };
+        let none = |t: &String| Array { carried: Carried::unread(t), value: None };
         let source = Source::Arrays(c.types.iter().map(none).collect());
         Child { source, types: c.types.clone(), fenced: false, names: None }
     };

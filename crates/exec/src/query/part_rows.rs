@@ -57,7 +57,7 @@ impl<C: Client> Work<'_, C> {
         mut lanes: Vec<Participant>,
         asked: &Asked,
         destinations: &mut [Destination<'_>],
-        partitioning: &Partitioning<'_>,
+        partitioning: &Partitioning,
     ) -> Result<()> {
         let read = async {
             for p in &mut lanes {
@@ -77,7 +77,7 @@ impl<C: Client> Work<'_, C> {
         lane: &mut Lane,
         asked: &Asked,
         destinations: &mut [Destination<'_>],
-        partitioning: &Partitioning<'_>,
+        partitioning: &Partitioning,
     ) -> Result<()> {
         let types = destinations.first().map_or(&[][..], |one| one.types);
         let widths: Vec<usize> = types.iter().map(|t| t.len()).collect();
@@ -99,31 +99,53 @@ impl<C: Client> Work<'_, C> {
 }
 
 /// To which of several destinations a row goes.
-pub struct Partitioning<'g> {
+pub struct Partitioning {
     /// Of each part by which of its columns; all other rows go to all destinations.
-    by: &'g [Option<usize>],
+    by: Vec<Option<By>>,
     destinations: usize,
     /// Nobody outside knows which values it puts together.
     hasher: RandomState,
 }
 
-impl<'g> Partitioning<'g> {
+/// A column, and how its values are read.
+#[derive(Clone, Copy)]
+pub struct By {
+    pub column: usize,
+    /// Integers in binary: those of other columns that are equal may be longer.
+    pub integers: bool,
+}
+
+impl Partitioning {
     /// There is one.
     pub fn one() -> Self {
-        Self::by(&[], 1)
+        Self::by(vec![], 1)
     }
 
     /// To one of so many, by what it has in the column.
-    pub fn by(by: &'g [Option<usize>], destinations: usize) -> Self {
+    pub fn by(by: Vec<Option<By>>, destinations: usize) -> Self {
         Partitioning { by, destinations, hasher: RandomState::default() }
     }
 
     fn to(&self, part: usize, values: &[Option<&[u8]>]) -> Range<usize> {
-        let Some(Some(column)) = self.by.get(part) else { return 0..self.destinations };
-        let value = values.get(*column).copied().flatten();
+        let Some(Some(by)) = self.by.get(part) else { return 0..self.destinations };
+        let hash = |value: &[u8]| match widened(value).filter(|_| by.integers) {
+            Some(integer) => self.hasher.hash_one(integer),
+            None => self.hasher.hash_one(value),
+        };
         // NULLs are together, as in a table: whoever groups by them has one group.
-        let at = value.map_or(0, |value| (self.hasher.hash_one(value) % self.destinations.max(1) as u64) as usize);
+        let value = values.get(by.column).copied().flatten();
+        let at = value.map_or(0, |value| (hash(value) % self.destinations.max(1) as u64) as usize);
         at..at + 1
+    }
+}
+
+/// An integer in binary.
+fn widened(value: &[u8]) -> Option<i64> {
+    match *value {
+        [a, b] => Some(i16::from_be_bytes([a, b]).into()),
+        [a, b, c, d] => Some(i32::from_be_bytes([a, b, c, d]).into()),
+        [a, b, c, d, e, f, g, h] => Some(i64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        _ => None,
     }
 }
 
@@ -201,8 +223,8 @@ mod tests {
 
     #[test]
     fn equal_values_go_to_one_destination() {
-        let by = [Some(1), None];
-        let partitioning = Partitioning::by(&by, 7);
+        let by = |integers| vec![Some(By { column: 1, integers }), None];
+        let partitioning = Partitioning::by(by(false), 7);
         let to = |part: usize, value: Option<&[u8]>| partitioning.to(part, &[Some(b"x"), value]);
         let mut used = std::collections::HashSet::new();
         for n in 0..500 {
@@ -215,5 +237,11 @@ mod tests {
         assert_eq!(to(0, None), 0..1);
         assert_eq!([to(1, Some(b"5")), to(2, None)], [0..7, 0..7]);
         assert_eq!(Partitioning::one().to(0, &[None]), 0..1);
+        let integers = Partitioning::by(by(true), 7);
+        let to = |value: &[u8]| integers.to(0, &[None, Some(value)]);
+        for n in [-3_i16, 0, 77, i16::MAX] {
+            let narrow = to(&n.to_be_bytes());
+            assert_eq!([to(&i32::from(n).to_be_bytes()), to(&i64::from(n).to_be_bytes())], [narrow.clone(), narrow]);
+        }
     }
 }

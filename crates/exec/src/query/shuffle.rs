@@ -10,12 +10,12 @@ use catalog::NodeId;
 use plan::{Shuffle, Statement};
 use wire::sqlstate;
 
-use crate::carried::Carriers;
+use crate::carried::{Carried, Carriers};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::query::finish::{Answers, agreed, no_rows};
 use crate::query::gathered;
-use crate::query::part_rows::{Destination, Partitioning};
+use crate::query::part_rows::{By, Destination, Partitioning};
 use crate::query::spill::{self, Spill};
 use crate::query::together::{self, Asked};
 use crate::render::{Child, Fill, Source};
@@ -69,13 +69,13 @@ impl<C: Client> Work<'_, C> {
         }
         let types: Vec<_> = columns.iter().map(|c| &c.types[..]).collect();
         let carriers = self.part_carriers(&columns).await?;
+        let Some(by) = by(shuffle, &carriers) else { return Ok(None) };
         let all: BTreeSet<NodeId> = nodes.iter().flatten().copied().collect();
         let Some(mut destinations) = self.destinations(&all, &types, &carriers).await? else { return Ok(None) };
         let formats: Vec<_> = carriers.iter().map(Carriers::formats).collect();
         // One cut over all nodes is not asked for: `ways.rs` sees to that.
         let asked = together::asked(&parts, nodes, &columns, &formats, &Fill::new(&bound, &self.now));
-        let by: Vec<_> = shuffle.by.iter().map(|key| key.as_ref().map(|key| key.column)).collect();
-        let partitioning = Partitioning::by(&by, destinations.len());
+        let partitioning = Partitioning::by(by, destinations.len());
         let done = async {
             for asked in &asked {
                 let keep = compiled.keep(request);
@@ -239,4 +239,17 @@ impl<C: Client> Work<'_, C> {
         let finish = Fill { children: no_rows(&all), ..Fill::new(bound, &self.now) }.statement([&shuffle.text]);
         self.is_described_so(&finish, described).await.map(|()| all)
     }
+}
+
+/// By what rows go; `None`: equal values of those columns travel as different bytes.
+fn by(shuffle: &Shuffle, carriers: &[Carriers]) -> Option<Vec<Option<By>>> {
+    let carried = |(key, carriers): (&Option<plan::Key>, &Carriers)| {
+        key.as_ref().map(|key| carriers.iter().nth(key.column).map(|c| (key.column, *c)))
+    };
+    let all: Vec<_> = shuffle.by.iter().zip(carriers).map(carried).collect();
+    let kinds: BTreeSet<_> = all.iter().flatten().map(|c| c.map(|(_, c)| c.kind())).collect();
+    let by = |one: Option<Option<(usize, Carried)>>| {
+        one.flatten().map(|(column, c)| By { column, integers: c.is_integer() })
+    };
+    (kinds.len() == 1 && !kinds.contains(&None)).then(|| all.into_iter().map(by).collect())
 }

@@ -121,7 +121,15 @@ impl<C: Client> Work<'_, C> {
     /// # Errors
     /// 0A000 for a type whose text the session's settings change, and that has no binary form of its own.
     pub async fn carry(&mut self, types: impl IntoIterator<Item = &str>) -> Result<Carriers> {
-        let carried: Vec<(&str, Carried)> = types.into_iter().map(|t| (t, Carried::of(t))).collect();
+        self.carry_as(types.into_iter().map(|t| (t, Carried::of(t))).collect()).await
+    }
+
+    /// The same, where nobody but PostgreSQL reads them.
+    pub async fn carry_unread(&mut self, types: impl IntoIterator<Item = &str>) -> Result<Carriers> {
+        self.carry_as(types.into_iter().map(|t| (t, Carried::unread(t))).collect()).await
+    }
+
+    async fn carry_as(&mut self, carried: Vec<(&str, Carried)>) -> Result<Carriers> {
         let text = carried.iter().filter(|(_, c)| c.is_text()).map(|(t, _)| *t).collect();
         self.made_of_the_same(text).await?;
         let loses = self.loses_nulls();

@@ -155,7 +155,8 @@ fn typed(format: i16, declared: u32, value: &Bytes, ty: u32) -> Value {
     converted(declared, ty, value)
 }
 
-fn converted(from: u32, to: u32, value: &[u8]) -> Value {
+/// A value of one type as one of the key's.
+pub(super) fn converted(from: u32, to: u32, value: &[u8]) -> Value {
     if from == to {
         return Value::Known(Some(value.to_vec()));
     }

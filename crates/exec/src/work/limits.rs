@@ -1,11 +1,11 @@
-//! The shards of which a key is between two values (`key BETWEEN $1 AND $2`), for one execution. What only PostgreSQL can read, and what
+//! The shards of which a key is between two values (`key BETWEEN $1 AND $1 + 99`), for one execution. What only PostgreSQL can read, and what
 //! is no value of the key's type, limits nothing here: nobody is asked.
 
 use std::collections::BTreeSet;
 
 use catalog::Distribution;
 use key::{Bound, Located};
-use plan::{KeyExpr, LimitEnd, LiteralKind, TableKeys};
+use plan::{KeyExpr, KeyLimit, LimitEnd, LiteralKind, TableKeys};
 use wire::type_oid;
 
 use crate::client::Client;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
-use crate::work::key_values::{Value, evaluate};
+use crate::work::key_values::{Value, converted, evaluate};
 use crate::work::shards::key_error;
 
 /// Values of the first key column, and whether each is itself within.
@@ -72,6 +72,7 @@ fn limits(compiled: &Compiled, request: &Request<'_>, table: &TableKeys, d: &Dis
     let Some(&ty) = d.group.key_types.first() else { return Ok(limits) };
     for limit in table.limits.iter().filter(|limit| !is_rounded(&limit.value, ty)) {
         let Some(Value::Known(Some(value))) = evaluate(compiled, request, &limit.value, ty).pop() else { continue };
+        let Some(value) = added(value, limit, request, ty) else { continue };
         let (known, narrower) = match limit.end {
             LimitEnd::Low => (&mut limits.low, std::cmp::Ordering::Greater),
             LimitEnd::High => (&mut limits.high, std::cmp::Ordering::Less),
@@ -88,6 +89,29 @@ fn limits(compiled: &Compiled, request: &Request<'_>, table: &TableKeys, d: &Dis
         }
     }
     Ok(limits)
+}
+
+/// The value, and what is added to it; `None`: that is another addition than that of integers, or no value of the key's type.
+fn added(value: Vec<u8>, limit: &KeyLimit, request: &Request<'_>, ty: u32) -> Option<Vec<u8>> {
+    if limit.plus == 0 {
+        return Some(value);
+    }
+    let of = match limit.value {
+        KeyExpr::Param(n) => request.types().get(n - 1).copied().unwrap_or(0),
+        KeyExpr::CastParam(_, cast) => cast,
+        _ => return None,
+    };
+    let integers = type_oid::is_integer(ty) && (type_oid::is_integer(of) || matches!(of, 0 | type_oid::UNKNOWN));
+    match converted(ty, type_oid::INT8, &value) {
+        Value::Known(Some(value)) if integers => {
+            let sum = i64::from_be_bytes(value.try_into().ok()?).checked_add(limit.plus)?;
+            match converted(type_oid::INT8, ty, &sum.to_be_bytes()) {
+                Value::Known(sum) => sum,
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 fn by_reference((value, inclusive): &(Vec<u8>, bool)) -> (&[u8], bool) {

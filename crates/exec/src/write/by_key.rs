@@ -44,7 +44,7 @@ impl<C: Client> Work<'_, C> {
         described: &Described,
         others: &BTreeSet<NodeId>,
     ) -> Result<u64> {
-        let carriers = self.carry(by_key.types.iter().map(String::as_str)).await?;
+        let carriers = self.carry_unread(by_key.types.iter().map(String::as_str)).await?;
         let home = BTreeSet::from([self.home()]);
         let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([&by_key.on_home]);
         // As the client wants them; behind them what is for the copies.

@@ -64,7 +64,7 @@ impl<C: Client> Work<'_, C> {
         }
         let mut carriers = Vec::with_capacity(columns.len());
         for c in columns.iter() {
-            carriers.push(self.carry(c.types.iter().map(String::as_str)).await?);
+            carriers.push(self.carry_unread(c.types.iter().map(String::as_str)).await?);
         }
         self.change_agrees(compiled, from, &columns, &bound, &described).await?;
         self.need_transaction();
@@ -226,7 +226,7 @@ impl<C: Client> Work<'_, C> {
         }
         let children = columns
             .iter()
-            .map(|c| child(c, Arrays::new(&Carriers::of(c.types.iter().map(|t| Carried::of(t))))))
+            .map(|c| child(c, Arrays::new(&Carriers::of(c.types.iter().map(|t| Carried::unread(t))))))
             .collect();
         let statement = Fill { children, ..Fill::new(bound, &self.now) }.statement([&from.each().text]);
         let own = self.describe_text(&statement.sql, &statement.types).await.map_err(not_in_place)?;

@@ -66,7 +66,7 @@ impl<C: Client> Work<'_, C> {
     pub async fn carriers(&mut self, ready: &[ReadyTurn]) -> Result<Vec<Carriers>> {
         let mut carriers = Vec::with_capacity(ready.len());
         for r in ready {
-            carriers.push(self.carry(r.base_types.iter().map(String::as_str)).await?);
+            carriers.push(self.carry_unread(r.base_types.iter().map(String::as_str)).await?);
         }
         Ok(carriers)
     }
@@ -196,7 +196,7 @@ fn type_of_parameter(n: usize, all: &InTurn, described: &Described, before: &[Re
         .rows
         .get(n - all.parameters - 1)
         .and_then(|(number, column)| before.iter().find(|r| r.number == Some(*number))?.base_types.get(*column));
-    base_type.map_or(TEXT, |t| Carried::of(t)).array
+    base_type.map_or(TEXT, |t| Carried::unread(t)).array
 }
 
 /// What one of the statements names of the parameters.

@@ -105,7 +105,7 @@ impl<C: Client> Work<'_, C> {
         let types = || w.relation.columns.iter().map(|c| c.type_name.as_str());
         let carriers = match others.is_empty() {
             true => Carriers::text(w.relation.columns.len()),
-            false => self.carry(types()).await?,
+            false => self.carry_unread(types()).await?,
         };
         if !others.is_empty() {
             self.need_transaction();

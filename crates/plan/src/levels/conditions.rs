@@ -105,8 +105,9 @@ impl<'a> Analysis<'a> {
     /// No row passes of which the column is NULL.
     fn limit(&mut self, place: JoinDomain, v: Var, (end, inclusive): (LimitEnd, bool), value: &'a Node) {
         self.need(place, v);
-        if let Some(value) = keys::constant(value).filter(|value| *value != KeyExpr::Null) {
-            self.classes.limit(place, v, KeyLimit { end, value, inclusive });
+        let known = keys::constant_plus(value, &|name| self.cx.is_own_operator(name));
+        if let Some((value, plus)) = known.filter(|(value, _)| *value != KeyExpr::Null) {
+            self.classes.limit(place, v, KeyLimit { end, value, plus, inclusive });
         }
     }
 

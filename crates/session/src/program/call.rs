@@ -122,6 +122,10 @@ impl Session {
         bound: Option<&Bound>,
         refusal: ExecError,
     ) -> Result<Forwarded> {
+        let checks = |v: &str| !["", "none"].contains(&v.trim().to_ascii_lowercase().as_str());
+        if self.settings.get("plpgsql.extra_errors").is_some_and(|v| checks(v)) {
+            return Err(unless_known(refusal, "is to be checked by plpgsql.extra_errors"));
+        }
         let signature = match &call {
             None => Signature { parameters: vec![], returns: Returns::Nothing, set: false, strict: false },
             Some(call) => match self.signature(call.routine.oid).await? {
