@@ -140,7 +140,13 @@ impl Bound {
 
     /// How far the ends of a range are from each other; very far, where that is not known.
     pub fn spans(&self, range: ParameterRange) -> i64 {
-        let at = |end: ParameterPlus| self.integer(end.parameter - 1)?.checked_add(end.plus);
+        let is_integer = |n: usize| {
+            self.types.get(n).is_none_or(|ty| matches!(*ty, 0 | type_oid::UNKNOWN) || type_oid::is_integer(*ty))
+        };
+        let at = |end: ParameterPlus| {
+            let n = end.parameter.checked_sub(1).filter(|n| is_integer(*n))?;
+            self.integer(n)?.checked_add(end.plus)
+        };
         at(range.low).zip(at(range.high)).map_or(i64::MAX, |(low, high)| high.saturating_sub(low))
     }
 

@@ -81,8 +81,10 @@ fn whole(statement: &NodeEnum, found: &[Called], cx: &Context, steps: &Steps) ->
     for (call, routine, by) in found {
         let key = argument(call, routine, by, cx)?;
         let uses = proof::uses(routine, by, cx, steps)?;
-        let keys =
-            |r: &Arc<Relation>| TableKeys { relation: r.clone(), columns: vec![vec![key.clone()]], limits: vec![] };
+        let keys = |r: &Arc<Relation>| {
+            let columns = vec![vec![key.clone()]];
+            TableKeys { relation: r.clone(), columns, limits: vec![], written: false }
+        };
         tables.extend(uses.tables.iter().map(keys));
         others.extend(&uses.others);
         writes |= routine.volatility == Volatility::Volatile;

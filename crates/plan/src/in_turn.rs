@@ -223,7 +223,7 @@ pub(crate) fn tables(statement: &NodeEnum, cx: &Context) -> Vec<TableKeys> {
         let relation = t.relation?;
         let Placement::Distributed(d) = &relation.placement else { return None };
         let columns = vec![vec![]; d.key.len()];
-        Some(TableKeys { relation, columns, limits: vec![] })
+        Some(TableKeys { relation, columns, limits: vec![], written: false })
     });
     keys.collect()
 }

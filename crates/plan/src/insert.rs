@@ -270,6 +270,7 @@ fn rows(
         relation: relation.clone(),
         columns: if single { row_keys[0].iter().map(|k| vec![k.clone()]).collect() } else { vec![] },
         limits: vec![],
+        written: true,
     }];
     let named_constraint =
         insert.on_conflict_clause.as_deref().and_then(|c| c.infer.as_deref()).is_some_and(|i| !i.conname.is_empty());

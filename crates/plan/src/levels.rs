@@ -362,6 +362,7 @@ impl<'a> Analysis<'a> {
                     .map(|v| self.classes.values(u.classes, *v).map(|v| v.to_vec()).unwrap_or_default())
                     .collect(),
                 limits: self.limits(u),
+                written: false,
             })
             .collect()
     }

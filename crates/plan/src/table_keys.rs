@@ -14,6 +14,8 @@ pub struct TableKeys {
     pub columns: Vec<Vec<KeyExpr>>,
     /// Of a table that is split by range: between what its first key column is.
     pub limits: Vec<KeyLimit>,
+    /// They are a new row's, and are converted as on assignment; others are compared with.
+    pub written: bool,
 }
 
 impl TableKeys {

@@ -76,6 +76,13 @@ impl<C: Client> Work<'_, C> {
             _ => return Ok(None),
         };
         let Value::Known(value) = value else { return Ok(None) };
+        let value = match value {
+            Some(v) if table.written => match key::fit(ty, typmod(table, d, 0), v) {
+                Ok(v) => Some(v),
+                Err(_) => return Ok(None),
+            },
+            value => value,
+        };
         let bounds = self.epoch.bounds(d.group.id);
         match key::locate(d.group.strategy, &d.group.key_types, &bounds, &[value]).map_err(key_error)? {
             Located::Shard(s) => Ok(Some((d.group.shards[s].node, d.group.shards[s].number))),
@@ -116,7 +123,6 @@ impl<C: Client> Work<'_, C> {
         d: &Distribution,
     ) -> Result<Option<BTreeSet<usize>>> {
         let bounds = self.epoch.bounds(d.group.id);
-        let inserts = matches!(compiled.plan, plan::Planned::Insert { .. });
         let mut known: Vec<Vec<Option<Vec<u8>>>> = vec![vec![]];
         for (i, alternatives) in table.columns.iter().enumerate() {
             if alternatives.is_empty() {
@@ -127,13 +133,21 @@ impl<C: Client> Work<'_, C> {
             for e in alternatives {
                 for value in evaluate(compiled, request, e, ty) {
                     match value {
+                        Value::Known(Some(v)) if table.written => match key::fit(ty, typmod(table, d, i), v) {
+                            Ok(v) => values.push(Some(v)),
+                            Err(KeyError::NeedsServer) if parameter(e).is_some() => {
+                                values.push(self.ask_parameter(request, e, &table.relation, d.key[i]).await?);
+                            }
+                            // PostgreSQL refuses the value by itself wherever the row is sent.
+                            Err(_) => return Ok(Some(BTreeSet::from([0]))),
+                        },
                         Value::Known(v) => values.push(v),
                         // Written, it is converted as on assignment; `key = $1` compares.
-                        Value::Unknown | Value::Impossible if inserts && parameter(e).is_some() => {
+                        Value::Unknown | Value::Impossible if table.written && parameter(e).is_some() => {
                             values.push(self.ask_parameter(request, e, &table.relation, d.key[i]).await?);
                         }
                         Value::Impossible => {}
-                        Value::Ask(text) if inserts && names_moment(ty, &text) => {
+                        Value::Ask(text) if table.written && names_moment(ty, &text) => {
                             return Err(moment(&table.relation, d.key[i]));
                         }
                         Value::Ask(text) => {
@@ -141,7 +155,7 @@ impl<C: Client> Work<'_, C> {
                             values.push(asked.map_err(|error| at_literal(error, compiled, request, e))?);
                         }
                         // A value to be written is coerced by PostgreSQL, as on assignment.
-                        Value::Unknown if inserts => match literal_text(compiled, request, e) {
+                        Value::Unknown if table.written => match literal_text(compiled, request, e) {
                             Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
                             None => return Ok(None),
                         },
@@ -246,6 +260,11 @@ impl<C: Client> Work<'_, C> {
             Located::Nowhere => Ok(0),
         }
     }
+}
+
+/// What a key column adds to its type; of what a view hides nothing is known.
+fn typmod(table: &TableKeys, d: &Distribution, key: usize) -> i32 {
+    d.key.get(key).and_then(|column| table.relation.columns.get(*column)).map_or(-1, |column| column.typmod)
 }
 
 /// 'now' is another moment where the row is written. Of a literal it is known when the statement is planned by its own text.
