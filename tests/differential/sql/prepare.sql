@@ -60,6 +60,28 @@ deallocate all;
 -- simple only
 execute upd (1);
 prepare bad as select nosuch from prep;
+prepare nope (nosuchtype) as select id from prep where id = 1;
+execute nope (1);
+-- Parameters that stand nowhere are read all the same.
+prepare unused (date, int) as select count(*) from prep where id = $2;
+execute unused ('nodate', 1);
+execute unused ('2024-01-01', 1);
+execute unused ('2024-01-01');
+execute unused (1, 1);
+execute unused (date '2024-01-01' + 1, 1);
+prepare unused_all (int) as select count(*) from prep;
+execute unused_all;
+execute unused_all ('x');
+execute unused_all ('1'::text);
+execute unused_all (7);
+prepare gap (int, text) as select $2 as second;
+execute gap (1, 'x');
+execute gap (1);
+-- plain refuses
+execute gap (1, (select 'w'));
+deallocate unused;
+deallocate unused_all;
+deallocate gap;
 -- simple only
 execute bad;
 prepare bad as selec;
