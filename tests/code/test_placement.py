@@ -123,6 +123,45 @@ def test_defaults_checks_domains_policies(db, table, change):
     db.refused(change.format(table))
 
 
+AS_NAME = "tableoid::regclass::text"
+ASKS = f"CREATE TRIGGER a AFTER INSERT ON {{}} FOR EACH ROW WHEN (NEW.{AS_NAME} = 'l') EXECUTE FUNCTION asked()"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"ALTER TABLE {{}} ADD CHECK (NOT (v < 0 AND {AS_NAME} = 'l'))",
+        "ALTER TABLE {} ADD CHECK (tableoid <> 'r'::regclass) NOT VALID",
+        f"ALTER TABLE {{}} ADD COLUMN x int CHECK ({AS_NAME} <> 'x')",
+        f"CREATE POLICY p ON {{}} USING ({AS_NAME} <> 'l')",
+        f"CREATE POLICY p ON {{}} FOR INSERT WITH CHECK ({AS_NAME} = 'l')",
+        ASKS,
+    ],
+)
+def test_tableoid_of_a_table_on_nodes_is_asked_for_by_nobody(db, change):
+    db.run(trigger_function("PERFORM 1", "asked"))
+    for table in ("d", "r"):
+        db.refused(change.format(table), "names tableoid", f'"{table}"')
+    # There it is the table's; and what has become another kind of table would tell its shards.
+    db.run("DELETE FROM l", change.format("l"))
+    db.refused("SELECT create_distributed_table('l', 'id')", "names tableoid")
+    db.refused("SELECT create_reference_table('l')", "names tableoid")
+
+
+def test_a_policy_is_altered_to_ask_for_tableoid(db):
+    db.run("CREATE POLICY p ON d USING (id > 0)")
+    db.refused(f"ALTER POLICY p ON d USING ({AS_NAME} <> 'd')", "names tableoid", '"p"')
+
+
+@pytest.mark.parametrize("row", ["NEW", "copy"])
+def test_a_rows_trigger_asks_for_tableoid(db, row):
+    body = f"DECLARE copy record; BEGIN copy := NEW; RAISE NOTICE '%', {row}.tableoid::regclass; RETURN NEW; END"
+    db.run(f"CREATE FUNCTION asked() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
+    for table in ("d", "r"):
+        db.refused(trigger(table, "asked"), "tableoid" if table == "r" else "TABLEOID")
+    db.run(trigger("l", "asked"), "INSERT INTO l VALUES (100, 1, 'x')")
+
+
 def test_a_rule_of_a_local_table(db):
     db.refused("CREATE RULE also AS ON INSERT TO l DO ALSO DELETE FROM r WHERE id = NEW.id", "writes", '"r"')
     db.refused("CREATE RULE also AS ON INSERT TO l DO ALSO UPDATE d SET v = 0 WHERE id = NEW.id", "writes", '"d"')

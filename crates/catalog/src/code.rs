@@ -30,6 +30,8 @@ pub struct Code {
     pub whole_schemas: HashSet<Object>,
     /// Whose code calls one of [`TAKE_TYPES`].
     pub takes_types: HashSet<Object>,
+    /// CHECKs, policies and conditions of triggers that name `tableoid`.
+    pub asks_tableoid: HashSet<Object>,
     /// Names of routines that are distributed by an argument.
     pub by_argument: HashSet<String>,
     /// What was proved of them.

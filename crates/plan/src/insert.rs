@@ -212,6 +212,9 @@ fn rows(
         return Ok(Planned::home(true));
     }
     columns.truncate(width);
+    if gives_generated(insert, &relation, &columns, &lists) {
+        return Ok(Planned::home(true));
+    }
     let mut r = ValuesList {
         relation: &relation,
         cx,
@@ -290,6 +293,15 @@ fn rows(
     let (reads_reference, needs_home) = (a.reads_reference, false);
     let whole = Whole { tables, needs_home, reads_reference, splices, template: single, ..Whole::on_home(true) };
     Ok(Planned::Insert { whole, rows, share: None })
+}
+
+/// A column GENERATED ALWAYS AS IDENTITY is given a value without OVERRIDING: home refuses that, whatever other rows say of the column
+/// (`rewriteTargetListIU` in rewriteHandler.c).
+fn gives_generated(insert: &ast::InsertStmt, relation: &Relation, columns: &[usize], lists: &[Vec<Node>]) -> bool {
+    let mut generated = columns.iter().enumerate().filter(|(_, c)| relation.columns[**c].identity == b'a');
+    let given = |v: Option<&Node>| v.is_some_and(|v| !matches!(v.node, Some(NodeEnum::SetToDefault(_))));
+    insert.r#override == ast::OverridingKind::OverridingNotSet as i32
+        && generated.any(|(at, _)| lists.iter().any(|list| given(list.get(at))))
 }
 
 /// PostgreSQL has none of the rows that it puts into a partition by way of its table.

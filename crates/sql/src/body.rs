@@ -264,7 +264,7 @@ struct Look<'b, 'a> {
     made: Vec<*const ast::RangeVar>,
 }
 
-/// What PL/pgSQL tells a trigger of its table. Of PL/pgSQL alone: elsewhere they are names like others, and nothing is missed.
+/// What PL/pgSQL tells a trigger of its table, beside `tableoid` of its row. Of PL/pgSQL alone: elsewhere they are names like others, and nothing is missed.
 const OWN_TABLE: [&str; 4] = ["tg_relid", "tg_relname", "tg_table_name", "tg_table_schema"];
 
 /// Columns every table has, which tell where a row is.
@@ -312,7 +312,8 @@ impl<'a> Visit<'a> for Look<'_, 'a> {
                 let column = names::last(&c.fields);
                 if c.fields.len() > 1 {
                     self.body.fields.insert(column.to_string());
-                } else if OWN_TABLE.contains(&column) {
+                }
+                if column == "tableoid" || c.fields.len() == 1 && OWN_TABLE.contains(&column) {
                     self.body.asks_table.get_or_insert_with(|| column.to_string());
                 }
                 if SYSTEM_COLUMNS.contains(&column) {

@@ -73,6 +73,9 @@ pub(super) async fn load<Q: Query>(q: &mut Q, definitions: &Definitions) -> Resu
                     set.insert(object);
                 }
             }
+            "asks tableoid" => {
+                code.asks_tableoid.insert(Object { class: row.char(), oid });
+            }
             _ => {
                 let (table, name) = (row.number()?, row.text());
                 let (definition, before) = (definitions.of_rule(oid).or(row.opt()), row.opt());
@@ -158,7 +161,7 @@ fn question() -> String {
                 AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'))";
     // Where there are statistics of few types, a join of the new ones would look at all of them for each: `relkind` is looked up.
     let unnamed = unnamed(user);
-    let runs_text = runs_text(user);
+    let (runs_text, asks_tableoid) = (runs_text(user), asks_tableoid(user));
     format!(
         "SELECT 'routine', p.oid, n.nspname::text, p.proname::text, l.lanname::text, \
                 CASE WHEN NOT d.is_read THEN NULL WHEN p.prosqlbody IS NOT NULL THEN format('CREATE FUNCTION f() RETURNS void LANGUAGE sql AS %L', \
@@ -220,7 +223,7 @@ fn question() -> String {
          JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE k.contype = 'f' AND {NOT_SYSTEM} \
          UNION ALL SELECT 'tied', i.inhparent, i.inhrelid::text, NULL, NULL, NULL, NULL FROM pg_inherits i \
          JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {NOT_SYSTEM} \
-         UNION ALL {unnamed} UNION ALL {runs_text}"
+         UNION ALL {unnamed} UNION ALL {runs_text} UNION ALL {asks_tableoid}"
     )
 }
 
@@ -239,6 +242,22 @@ fn unnamed(user: Oid) -> String {
          UNION SELECT evtfoid, 'event trigger', evtname::text, NULL FROM pg_event_trigger WHERE evtenabled <> 'D') x \
          WHERE x.routine >= {user}"
     )
+}
+
+/// Columns that every table has are not in pg_depend, either (`sysattr.h`: -6 is tableoid). What partitions have of their tables counts there.
+fn asks_tableoid(user: Oid) -> String {
+    let of = |class: char, catalog: &str, tree: &str, own: &str| {
+        format!(
+            "SELECT 'asks tableoid', oid, '{class}', NULL, NULL, NULL, NULL FROM pg_catalog.{catalog} \
+             WHERE oid >= {user} AND {own} AND {tree} LIKE '%:varattno -6 %'"
+        )
+    };
+    [
+        of('c', "pg_constraint", "conbin::text", "contype = 'c' AND conislocal"),
+        of('p', "pg_policy", "concat(polqual, polwithcheck)", "true"),
+        of('g', "pg_trigger", "tgqual::text", "tgparentid = 0"),
+    ]
+    .join(" UNION ALL ")
 }
 
 /// Functions of PostgreSQL's own are not in pg_depend: they are looked for in trees as they are stored (`outfuncs.c`).

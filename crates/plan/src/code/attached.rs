@@ -56,6 +56,10 @@ impl Graph<'_> {
                 asked.map(|name| Breach::new(&subject, How::AsksTable(name.to_string())))
             })
             .or_else(|| {
+                let asks = kind != PlacementKind::Local && self.snapshot.code.asks_tableoid.contains(&a.object());
+                asks.then(|| Breach::new(&subject, How::AsksTableoid(kind)))
+            })
+            .or_else(|| {
                 (a.transition && kind == PlacementKind::Distributed)
                     .then(|| Breach::new(&subject, How::TransitionTables))
             })

@@ -36,6 +36,8 @@ pub(super) enum How {
     TransitionTables,
     /// By this name a trigger asks which table it is on.
     AsksTable(String),
+    /// It names `tableoid` of a table of this kind.
+    AsksTableoid(PlacementKind),
     /// A foreign key sets the column to its default, which nodes of such a table can't compute.
     SetsDefault {
         column: String,
@@ -127,6 +129,13 @@ impl How {
                 ),
                 "Give the table's name to the trigger as an argument: EXECUTE FUNCTION f('name'), and read TG_ARGV[0].",
             ),
+            How::AsksTableoid(kind) => {
+                let why = match kind {
+                    PlacementKind::Distributed => "that of a row is its shard's, and not the table's",
+                    _ => "each node has another one for the table",
+                };
+                (format!("names tableoid: {why}"), "Write the table's name, or a constant, in its place.")
+            }
             How::SetsDefault { column, kind } => {
                 let why = match kind {
                     PlacementKind::Distributed => "comes from a sequence: only home has its values",
