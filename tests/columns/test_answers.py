@@ -146,3 +146,15 @@ def test_what_dashboards_ask(filled, oracle):
             assert filled.reads()[0] > before, f"rows answered: {sql}"
         text = "\n".join(row[0] for row in herd.execute(f"explain {statements[-2]}").fetchall())
         assert "Columns: DuckDB: " in text, text
+
+
+def test_equals_null_is_what_the_setting_says(filled, oracle):
+    name = tables.NAME
+    with filled.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.columns = on")
+        for on in ("off", "on"):
+            for sql in (f"set transform_null_equals = {on}", *(f"select count(*) from {name} where {c}" for c in ("i = null", "null = t", "i <> null or i = null", "i = null::int", "i in (null, 7)"))):
+                assert (tables.answer(herd, sql) == tables.answer(plain, sql)) or sql.startswith("set "), (on, sql)
+        cursors = [c.cursor() for c in (herd, plain)]
+        answers = [c.execute(f"select count(*) from {name} where i = %s::int", (None,), prepare=True).fetchall() for c in cursors]
+        assert answers[0] == answers[1] == [(0,)]

@@ -238,7 +238,10 @@ pub fn push_limit(part: &mut ast::SelectStmt) {
                 let number = |n: Node| build::cast(build::cast(n, "int8"), "numeric");
                 let zero = |n: Node| coalesce(number(n), build::integer(0));
                 let sum = build::own_operator("+", number(*limit), zero(*offset));
-                Some(Box::new(build::cast(least(sum, build::cast(build::text(&i64::MAX.to_string()), "numeric")), "int8")))
+                Some(Box::new(build::cast(
+                    least(sum, build::cast(build::text(&i64::MAX.to_string()), "numeric")),
+                    "int8",
+                )))
             }
         };
         if part.limit_count.is_none() {

@@ -125,6 +125,11 @@ impl Expr {
         matches!(self.kind, Kind::Constant(_) | Kind::Null | Kind::Param(..))
     }
 
+    /// NULL as it is written, without a type.
+    pub fn is_bare_null(&self) -> bool {
+        matches!((self.ty, &self.kind), (Ty::Unknown, Kind::Null))
+    }
+
     /// This, as another type.
     pub fn cast(self, ty: Ty) -> Expr {
         if self.ty == ty { self } else { Expr { ty, kind: Kind::Cast(Box::new(self)) } }
