@@ -158,3 +158,20 @@ def test_equals_null_is_what_the_setting_says(filled, oracle):
         cursors = [c.cursor() for c in (herd, plain)]
         answers = [c.execute(f"select count(*) from {name} where i = %s::int", (None,), prepare=True).fetchall() for c in cursors]
         assert answers[0] == answers[1] == [(0,)]
+
+
+def test_what_fails_beyond_a_limit_fails(columns, oracle):
+    """The last row has the greatest integer, and no index has the orders."""
+    rows = "insert into c_beyond select g, g, case g when 200000 then 2147483647 else 1 end from generate_series(1, 200000) g"
+    for server, distribute in ((columns.server, ["select create_distributed_table('c_beyond', 'k')"]), (oracle, [])):
+        server.run("drop table if exists c_beyond", "create table c_beyond (k bigint primary key, s int, i int)", *distribute, rows)
+    columns.add("c_beyond")
+    with columns.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.columns = on")
+        for sql in (
+            "select k, i + 1 from c_beyond order by s, k limit 3", "select k from c_beyond where i + 1 > 0 order by s, k limit 3", "select k from c_beyond order by s, i + 1, k limit 3",
+            "select k, i + 1 from c_beyond order by s, k fetch first 3 rows only", "select k, i + 1 from c_beyond order by i + 1 desc, k limit 3",
+        ):  # fmt: skip
+            assert tables.answer(plain, sql) == tables.answer(herd, sql) == "22003", sql
+    for server in (columns.server, oracle):
+        server.run("drop table c_beyond")
