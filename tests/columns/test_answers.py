@@ -175,3 +175,17 @@ def test_what_fails_beyond_a_limit_fails(columns, oracle):
             assert tables.answer(plain, sql) == tables.answer(herd, sql) == "22003", sql
     for server in (columns.server, oracle):
         server.run("drop table c_beyond")
+
+
+def test_a_timestamp_before_all_others_fails_beside_other_conditions(columns, oracle):
+    rows = "insert into c_early values (1, 1, '4714-11-24 00:00:00 BC'), (2, 2, '2000-02-02'), (3, -3, '1999-01-01')"
+    for server, distribute in ((columns.server, ["select create_distributed_table('c_early', 'k')"]), (oracle, [])):
+        server.run("drop table if exists c_early", "create table c_early (k bigint primary key, s int, m timestamp)", *distribute, rows)
+    columns.add("c_early")
+    with columns.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.columns = on")
+        for condition in ("date_trunc('month', m) > '2000-01-01' or s >= 0", "date_trunc('month', m) > '2000-01-01' and k > 0", "date_trunc('month', m) > '2000-01-01'"):
+            sql = f"select count(*) from c_early where {condition}"
+            assert tables.answer(plain, sql) == tables.answer(herd, sql) == "22008", sql
+    for server in (columns.server, oracle):
+        server.run("drop table c_early")
