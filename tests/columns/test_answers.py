@@ -146,3 +146,46 @@ def test_what_dashboards_ask(filled, oracle):
             assert filled.reads()[0] > before, f"rows answered: {sql}"
         text = "\n".join(row[0] for row in herd.execute(f"explain {statements[-2]}").fetchall())
         assert "Columns: DuckDB: " in text, text
+
+
+def test_equals_null_is_what_the_setting_says(filled, oracle):
+    name = tables.NAME
+    with filled.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.columns = on")
+        for on in ("off", "on"):
+            for sql in (f"set transform_null_equals = {on}", *(f"select count(*) from {name} where {c}" for c in ("i = null", "null = t", "i <> null or i = null", "i = null::int", "i in (null, 7)"))):
+                assert (tables.answer(herd, sql) == tables.answer(plain, sql)) or sql.startswith("set "), (on, sql)
+        cursors = [c.cursor() for c in (herd, plain)]
+        answers = [c.execute(f"select count(*) from {name} where i = %s::int", (None,), prepare=True).fetchall() for c in cursors]
+        assert answers[0] == answers[1] == [(0,)]
+
+
+def test_what_fails_beyond_a_limit_fails(columns, oracle):
+    """The last row has the greatest integer, and no index has the orders."""
+    rows = "insert into c_beyond select g, g, case g when 200000 then 2147483647 else 1 end from generate_series(1, 200000) g"
+    for server, distribute in ((columns.server, ["select create_distributed_table('c_beyond', 'k')"]), (oracle, [])):
+        server.run("drop table if exists c_beyond", "create table c_beyond (k bigint primary key, s int, i int)", *distribute, rows)
+    columns.add("c_beyond")
+    with columns.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.columns = on")
+        for sql in (
+            "select k, i + 1 from c_beyond order by s, k limit 3", "select k from c_beyond where i + 1 > 0 order by s, k limit 3", "select k from c_beyond order by s, i + 1, k limit 3",
+            "select k, i + 1 from c_beyond order by s, k fetch first 3 rows only", "select k, i + 1 from c_beyond order by i + 1 desc, k limit 3",
+        ):  # fmt: skip
+            assert tables.answer(plain, sql) == tables.answer(herd, sql) == "22003", sql
+    for server in (columns.server, oracle):
+        server.run("drop table c_beyond")
+
+
+def test_a_timestamp_before_all_others_fails_beside_other_conditions(columns, oracle):
+    rows = "insert into c_early values (1, 1, '4714-11-24 00:00:00 BC'), (2, 2, '2000-02-02'), (3, -3, '1999-01-01')"
+    for server, distribute in ((columns.server, ["select create_distributed_table('c_early', 'k')"]), (oracle, [])):
+        server.run("drop table if exists c_early", "create table c_early (k bigint primary key, s int, m timestamp)", *distribute, rows)
+    columns.add("c_early")
+    with columns.server.connect() as herd, oracle.connect() as plain:
+        herd.execute("set herd.columns = on")
+        for condition in ("date_trunc('month', m) > '2000-01-01' or s >= 0", "date_trunc('month', m) > '2000-01-01' and k > 0", "date_trunc('month', m) > '2000-01-01'"):
+            sql = f"select count(*) from c_early where {condition}"
+            assert tables.answer(plain, sql) == tables.answer(herd, sql) == "22008", sql
+    for server in (columns.server, oracle):
+        server.run("drop table c_early")

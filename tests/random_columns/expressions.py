@@ -1,7 +1,7 @@
 """Random expressions over columns, most of them such that columns compute with them.
 
 An expression may fail for a row (overflow, division by zero, a text that is no number) only where it is certain that
-PostgreSQL meets that row: not beside AND and OR, under LIMIT, or in a join; one such place a statement at most, so that
+PostgreSQL meets that row: not beside AND and OR, in a join, or under LIMIT without a sort; one such place a statement at most, so that
 there is one SQLSTATE to compare.
 """
 

@@ -34,6 +34,8 @@ pub enum Kind {
         otherwise: Box<Expr>,
     },
     Call(&'static str, Vec<Expr>),
+    /// An error of PostgreSQL's, in these words. (One by which DuckDB just says that rows are to answer is a call.)
+    Fails(&'static str),
     /// IN or NOT IN.
     List(Box<Expr>, &'static str, Vec<Expr>),
     Aggregate(Box<Aggregate>),
@@ -86,6 +88,7 @@ impl Expr {
             | Kind::Constant(_)
             | Kind::Null
             | Kind::Param(..)
+            | Kind::Fails(_)
             | Kind::FirstBytes(_)
             | Kind::Bound(_) => vec![],
             Kind::Infix(_, operands) | Kind::Call(_, operands) => operands.iter().collect(),
@@ -109,20 +112,34 @@ impl Expr {
         self.any(&mut |e| matches!(e.kind, Kind::Aggregate(_)))
     }
 
-    /// An integer in it may be too great for its type: see [`Self::computed`].
+    /// PostgreSQL may fail to compute it: an integer in it may be too great for its type (see [`Self::computed`]), or a timestamp before all others.
     pub fn may_not_fit(&self) -> bool {
-        self.any(&mut |e| matches!(e.kind, Kind::Prefix("+", _)))
+        self.any(&mut Self::is_checked)
+    }
+
+    /// This very expression is where such a failure is found out.
+    fn is_checked(&self) -> bool {
+        match &self.kind {
+            Kind::Prefix("+", _) => true,
+            Kind::Case { whens, .. } => whens.iter().any(|(_, then)| matches!(then.kind, Kind::Fails(_))),
+            _ => false,
+        }
     }
 
     /// Some of it is computed of no column, which PostgreSQL does even where there is no row, and says if it does not fit.
     pub fn computes_of_none(&self) -> bool {
         let of_row = |e: &Expr| matches!(e.kind, Kind::Column(_) | Kind::Aggregate(_));
-        self.any(&mut |e| matches!(e.kind, Kind::Prefix("+", _)) && !e.any(&mut |e| of_row(e)))
+        self.any(&mut |e| e.is_checked() && !e.any(&mut |e| of_row(e)))
     }
 
     /// A literal or a parameter.
     pub fn is_constant(&self) -> bool {
         matches!(self.kind, Kind::Constant(_) | Kind::Null | Kind::Param(..))
+    }
+
+    /// NULL as it is written, without a type.
+    pub fn is_bare_null(&self) -> bool {
+        matches!((self.ty, &self.kind), (Ty::Unknown, Kind::Null))
     }
 
     /// This, as another type.
@@ -229,6 +246,7 @@ impl Writer {
                 self.list(arguments, ", ");
                 self.sql(")");
             }
+            Kind::Fails(why) => self.sql(&format!("error({})", constant::written(why, Ty::Text))),
             Kind::List(e, word, list) => {
                 self.sql("(");
                 self.expression(e);

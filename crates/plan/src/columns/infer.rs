@@ -163,9 +163,14 @@ impl<'a> Reader<'a> {
         match (kind, left, right) {
             (AexprOp, Some(left), Some(right)) => {
                 let name = own::operator(&e.name, self.cx)?;
+                let (left, right) = (self.expression(left)?, self.expression(right)?);
+                // What it means is a setting's to say (`transformAExprOp` in parse_expr.c).
+                if name == "=" && [&left, &right].into_iter().any(Expr::is_bare_null) {
+                    return Err(refused("= NULL, of which transform_null_equals makes IS NULL,"));
+                }
                 match compare::sign(name) {
-                    Some(sign) => compare::comparison(self, sign, self.expression(left)?, self.expression(right)?),
-                    None => arithmetic::operator(name, self.expression(left)?, self.expression(right)?),
+                    Some(sign) => compare::comparison(self, sign, left, right),
+                    None => arithmetic::operator(name, left, right),
                 }
             }
             (AexprOp, None, Some(operand)) => {

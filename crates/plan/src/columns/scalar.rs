@@ -92,7 +92,7 @@ fn truncated(unit: &str, of: Expr) -> Found<Expr> {
             let first = moment(Kind::Constant("4714-11-24 (BC) 00:00:00".into()));
             let early = Expr::condition(Kind::Infix("<", vec![start.clone(), first]));
             let infinite = Expr::condition(Kind::Call("isinf", vec![start.clone()]));
-            let error = moment(Kind::Call("error", vec![text("timestamp out of range")]));
+            let error = moment(Kind::Fails("timestamp out of range"));
             let whens = vec![(infinite, start.clone()), (early, error)];
             Ok(moment(Kind::Case { whens, otherwise: Box::new(start) }))
         }

@@ -130,6 +130,7 @@ impl Select {
         select.computes_of_rows()?;
         r.aggregates.set(false);
         select.limit = limit(r, s)?;
+        select.fails_for_all_rows()?;
         if distinct {
             select.targets.iter().try_for_each(|(_, e)| aggregate::is_grouped(e))?;
         }
@@ -229,6 +230,22 @@ impl Select {
         let above = self.targets.iter().map(|(_, e)| e).chain(&self.having).chain(self.order.iter().map(|(e, _)| e));
         match below.chain(above).any(Expr::computes_of_none) {
             true => Err(refused("an expression of no column")),
+            false => Ok(()),
+        }
+    }
+
+    /// Where the first rows of an order are wanted, what may fail is computed for all rows. PostgreSQL does so before it sorts them, of all that is cheap
+    /// (`make_sort_input_target` in planner.c). DuckDB leaves out rows once it has found others that come before them, be it for a condition; but it
+    /// computes of each by what the order begins with. Groups and different rows have been made of all.
+    fn fails_for_all_rows(&self) -> Found<()> {
+        if self.limit.is_none() || self.distinct || self.groups_rows() {
+            return Ok(());
+        }
+        let first = self.order.first().map(|(e, _)| e);
+        let order = self.order.iter().map(|(e, _)| e);
+        let mut all = self.targets.iter().map(|(_, e)| e).chain(&self.condition).chain(order);
+        match all.any(|e| e.may_not_fit() && Some(e) != first) {
+            true => Err(refused("what can fail for rows beyond a LIMIT")),
             false => Ok(()),
         }
     }
