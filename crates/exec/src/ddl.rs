@@ -12,6 +12,7 @@ mod materialize;
 mod password;
 mod readers;
 mod renew;
+mod rest;
 mod rights;
 mod run;
 mod spread;

@@ -212,5 +212,15 @@ insert into tm values (1, '2027-01-06 00:00+00', 1);
 rollback;
 insert into tm values (1, '2027-01-06 00:00+00', 1);
 drop table plain_at;
+-- The default partition takes what no other does.
+insert into tl_rest select g, 'z' || g, 0 from generate_series(1, 40) g;
+create table tl_z partition of tl for values in ('zz');
+update tl_rest set kind = 'zz' where k = 7;
+insert into tl_rest values (7, 'zz', 1);
+insert into tl_rest select g, 'zz', 1 from generate_series(1, 40) g;
+drop table tl_z;
+insert into tl_rest select g, 'zz', 1 from generate_series(1, 40) g;
+select count(*) from tl where kind = 'zz';
+delete from tl where kind like 'z%';
 --! teardown
 drop table tm, tl, te, td, tr;

@@ -190,7 +190,7 @@ impl<C: Client> Work<'_, C> {
     }
 
     /// The catalog as the transaction sees it now.
-    pub(super) async fn snapshot_now(&mut self) -> Result<Arc<Snapshot>> {
+    pub(crate) async fn snapshot_now(&mut self) -> Result<Arc<Snapshot>> {
         let home = self.home();
         let mut p = self.lane(home).await?;
         let loaded = Box::pin(catalog::load_in_transaction(&mut p.lane, Some(&self.epoch.snapshot)))

@@ -68,7 +68,8 @@ impl<C: Client> Work<'_, C> {
         self.detach_on_home(parent, &parts).await?;
         let (plan, key) = self.plan_partitioned(change).await?;
         self.run_plan(&plan, None).await?;
-        self.distribute_parts(parent, &key, &parts, change.shards).await
+        self.distribute_parts(parent, &key, &parts, change.shards).await?;
+        self.rest_has_changed(&[parent.oid]).await
     }
 
     /// `undistribute_table` of a partitioned table, whose locks are there. `plan`: of the table without its partitions.
@@ -156,6 +157,7 @@ impl<C: Client> Work<'_, C> {
                 self.distribute_parts(&parent, &key_of(&parent), &parts, 0).await?;
             }
         }
+        self.rest_has_changed(&[parent.oid]).await?;
         Ok(forwarded)
     }
 
@@ -251,7 +253,7 @@ impl<C: Client> Work<'_, C> {
         Ok(())
     }
 
-    pub(super) async fn run_on(&mut self, node: NodeId, statements: impl Iterator<Item = String>) -> Result<()> {
+    pub(crate) async fn run_on(&mut self, node: NodeId, statements: impl Iterator<Item = String>) -> Result<()> {
         let mut p = self.lane(node).await?;
         p.wrote = true;
         let mut done = Ok(());

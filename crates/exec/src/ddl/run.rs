@@ -219,6 +219,8 @@ impl<C: Client> Work<'_, C> {
             Some(alone) => Box::pin(self.spread_alone(spread, answers, changes, alone)).await?,
             None => self.spread(spread, answers, changes).await?,
         };
+        let lost = plan::ddl::loses_partitions(statement, &self.epoch.snapshot, facts);
+        self.rest_has_changed(&lost).await?;
         if let Some((schema, name)) = view {
             self.view_elsewhere(&schema, &name).await?;
         }
