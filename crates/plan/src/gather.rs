@@ -9,7 +9,7 @@
 
 mod columns;
 mod filters;
-mod grouped;
+pub mod grouped;
 mod lookups;
 mod semi;
 mod semijoins;

@@ -24,7 +24,7 @@ use crate::scope::Scope;
 use crate::table_keys::TableKeys;
 use crate::{Context, Result, Steps};
 
-pub use facts::{Distinct, From, Level, RangeUse, Use};
+pub use facts::{Distinct, From, GroupedBy, Level, RangeUse, Use};
 use from::Condition;
 pub(crate) use from::{function_name, view_is_builtin};
 pub use output::star_columns;
@@ -195,6 +195,7 @@ impl<'a> Analysis<'a> {
             group: vec![],
             grouped: false,
             grouping_sets: false,
+            grouped_by: GroupedBy::default(),
             windows: vec![],
             sorted: false,
             order_sensitive: false,
@@ -333,6 +334,7 @@ impl<'a> Analysis<'a> {
 
         let columns = self.output(s, &scope);
         let group: Vec<_> = s.group_clause.iter().map(|g| self.group_var(g, s, &scope)).collect();
+        let grouped_by = self.grouped_by(&s.group_clause, s, &scope);
         let (windows, windows_sorted) = self.windows_of(s, &scope);
         let distinct = match &s.distinct_clause[..] {
             [] => Distinct::None,
@@ -342,6 +344,7 @@ impl<'a> Analysis<'a> {
         let l = &mut self.levels[level];
         l.grouped = !s.group_clause.is_empty() || s.having_clause.is_some();
         l.grouping_sets = s.group_clause.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_))));
+        l.grouped_by = grouped_by;
         l.group = group;
         l.windows = windows;
         l.order_sensitive |= !windows_sorted;

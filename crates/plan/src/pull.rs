@@ -1,7 +1,7 @@
 //! The fallback of the finish: the needed columns of the filtered rows travel, and PostgreSQL does everything above
 //! FROM and WHERE (window functions, GROUPING SETS, aggregates that don't split) over them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use sql::ast::{self, Node};
@@ -13,6 +13,7 @@ use catalog::FunctionKind;
 use crate::Result;
 use crate::columns::Rows;
 use crate::compose::{Composer, part_column};
+use crate::gather::grouped;
 use crate::levels::{Analysis, star_columns};
 use crate::refuse::Refusal;
 use crate::rewrite::GroupItem;
@@ -26,6 +27,7 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     if c.a.levels[level].locking {
         return Err(Refusal::bare("FOR UPDATE is not allowed with this query over several nodes"));
     }
+    group_dependent(c.a, s, level, &scope, &mut finish);
     let mut columns = PulledColumns::new(c.a, &scope);
     each_upper(&mut finish, &mut |n| walk::walk_mut(n, &mut columns));
     if let Some(refusal) = columns.refusal {
@@ -48,6 +50,22 @@ pub fn pull<'p>(c: &mut Composer<'p, '_>, s: &'p ast::SelectStmt, level: usize) 
     let from = c.add_part_of(part, c.a.deep_uses(level), rows)?;
     finish.from_clause = vec![from];
     Ok(finish)
+}
+
+/// The part's rows have no primary key: what depends on a table's stands in GROUP BY beside it.
+fn group_dependent(a: &Analysis, s: &ast::SelectStmt, level: usize, scope: &Scope, finish: &mut ast::SelectStmt) {
+    let tables = grouped::dependent(a, s, level);
+    if tables.is_empty() {
+        return;
+    }
+    let mut named = HashSet::new();
+    search::each(&*finish, |n| {
+        if let NodeEnum::ColumnRef(c) = n {
+            named.insert(canonical(c, scope));
+        }
+    });
+    let is_named = |n: &Node| matches!(&n.node, Some(NodeEnum::ColumnRef(c)) if named.contains(&canonical(c, scope)));
+    finish.group_clause.extend(tables.iter().flat_map(grouped::Dependent::all).filter(is_named));
 }
 
 /// It names a row of a subquery of FROM as a whole, or what looks like one.

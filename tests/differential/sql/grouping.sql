@@ -110,3 +110,9 @@ select t.a, count(*) from (select grp as a, grp as b from events) t group by gro
 with t as (select grp as a, grp as b from events) select a, t.b, count(*), sum(count(*)) over () from t group by grouping sets ((t.a, b), (t.b));
 select x.grp, grp, count(*) from events x left join (select k as id, grp from events) y using (id, grp) group by grouping sets ((grp), (x.grp), ());
 select t.b, row_number() over (order by t.a, t.b) from (select id as a, id as b from events) t;
+select id, note, count(*) from events group by grouping sets ((id, k), (id, grp));
+select id, note, k, grouping(k), count(*) from events group by grouping sets ((id), (id, k)) having max(note) is not null or note is null;
+select e.id, e.note, e.k + 1, count(*) from events e group by id, cube (grp, flag);
+select id, k, note from events group by grouping sets ((id, k), (id));
+select note, count(*) from events group by rollup (id);
+select note, count(*) from events group by grouping sets ((id), (k));

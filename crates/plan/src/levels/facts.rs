@@ -2,6 +2,7 @@
 //!
 //! Part of `levels.rs`: data alone, no conclusions.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::Relation;
@@ -66,6 +67,15 @@ pub enum Distinct {
     On(Vec<Option<Var>>),
 }
 
+/// Columns that stand in GROUP BY.
+#[derive(Debug, Default)]
+pub struct GroupedBy {
+    /// In each of its grouping sets.
+    pub always: HashSet<Var>,
+    /// In one of them at least.
+    pub ever: HashSet<Var>,
+}
+
 /// One SELECT (or set operation, or VALUES).
 #[derive(Debug)]
 pub struct Level {
@@ -81,6 +91,8 @@ pub struct Level {
     pub group: Vec<Option<Var>>,
     pub grouped: bool,
     pub grouping_sets: bool,
+    /// What rows are grouped by in every grouping set, and in any; without such sets both are those of GROUP BY.
+    pub grouped_by: GroupedBy,
     pub windows: Vec<Vec<Option<Var>>>,
     /// It has an ORDER BY.
     pub sorted: bool,

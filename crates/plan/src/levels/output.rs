@@ -1,12 +1,12 @@
 //! What a level gives to the one around it: its columns, what it groups by, its windows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
 use sql::{NodeEnum, names};
 
-use super::Analysis;
+use super::{Analysis, GroupedBy};
 use crate::classes::Var;
 use crate::rewrite::{self, GroupItem};
 use crate::scope::{Scope, Star};
@@ -40,6 +40,43 @@ impl<'a> Analysis<'a> {
             GroupItem::Itself => self.var(node, scope),
             GroupItem::Output(value) => self.var(value, scope),
             GroupItem::Unsure(_) => None,
+        }
+    }
+
+    /// What stands in every grouping set that these items make together, and in any.
+    pub(super) fn grouped_by(&self, items: &'a [Node], s: &'a ast::SelectStmt, scope: &Scope<'a>) -> GroupedBy {
+        let mut all = GroupedBy::default();
+        for item in items {
+            let one = self.grouped_by_item(item, s, scope);
+            all.always.extend(one.always);
+            all.ever.extend(one.ever);
+        }
+        all
+    }
+
+    fn grouped_by_item(&self, node: &'a Node, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> GroupedBy {
+        const LIST: i32 = ast::CoercionForm::CoerceImplicitCast as i32;
+        match &node.node {
+            Some(NodeEnum::GroupingSet(set)) => {
+                let mut all = self.grouped_by(&set.content, s, scope);
+                match ast::GroupingSetKind::try_from(set.kind) {
+                    Ok(ast::GroupingSetKind::GroupingSetSimple) => {}
+                    Ok(ast::GroupingSetKind::GroupingSetSets) => {
+                        for item in &set.content {
+                            let one = self.grouped_by_item(item, s, scope);
+                            all.always.retain(|v| one.always.contains(v));
+                        }
+                    }
+                    // One of their sets is empty.
+                    _ => all.always.clear(),
+                }
+                all
+            }
+            Some(NodeEnum::RowExpr(r)) if r.row_format == LIST => self.grouped_by(&r.args, s, scope),
+            _ => {
+                let one: HashSet<Var> = self.group_var(node, s, scope).into_iter().collect();
+                GroupedBy { always: one.clone(), ever: one }
+            }
         }
     }
 
