@@ -18,6 +18,7 @@ pub mod error;
 pub mod first_bytes;
 pub mod ident;
 pub mod load;
+mod printed;
 pub mod schema;
 mod session_code;
 pub mod snapshot;

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::load::{cells, pin_settings, restore_settings};
+use crate::printed::readable;
 use crate::{CatalogError, Query};
 
 /// A relation of the session's own. It equals a name that means it where it stands without a schema.
@@ -70,7 +71,7 @@ async fn read<Q: Query>(q: &mut Q) -> Result<Vec<TemporaryDefinition>, CatalogEr
     let view = |mut row: crate::cells::Cells| TemporaryDefinition {
         name: row.text(),
         owner: row.text(),
-        definition: row.text(),
+        definition: readable(row.text()),
         columns: row.texts(),
     };
     Ok(rows.map(view).collect())

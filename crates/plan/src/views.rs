@@ -115,7 +115,10 @@ impl Expand<'_> {
             return Err(too_long(format!("would take more than {WEIGHT_MAX} bytes to plan")));
         }
         let unreadable = || Refusal::bare(format!("the definition of view {} could not be read", relation.name));
-        let mut query = sql::parse(&view.query, true)?.pop().ok_or_else(unreadable)?;
+        let mut query = match sql::parse(&view.query, true) {
+            Err(e) if !e.too_deep => return Err(unreadable()),
+            read => read?.pop().ok_or_else(unreadable)?,
+        };
         mark(&mut query, number);
         self.replace(&mut query, depth + 1, Some(number))?;
         qualify(&mut query);

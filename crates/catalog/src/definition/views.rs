@@ -7,6 +7,7 @@
 use super::finish::comment;
 use super::{Definition, read_definition};
 use crate::load::{cells, pin_settings, restore_settings};
+use crate::printed::readable;
 use crate::{CatalogError, Oid, Query, qualified, quote_ident, quote_literal};
 
 /// A view, or one over it, of a table.
@@ -109,7 +110,7 @@ pub(super) async fn read<Q: Query>(q: &mut Q, tables: &[Oid]) -> Result<Vec<View
             schema: row.text(),
             name: row.text(),
             owner: row.text(),
-            query: row.text(),
+            query: readable(row.text()),
             parked: row.text(),
             options: row.texts(),
             direct: row.boolean(),

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use crate::load::reading;
+use crate::printed::readable;
 use crate::{CatalogError, Oid, Query};
 
 pub(super) struct Definitions(HashMap<(u8, Oid), String>);
@@ -14,7 +15,7 @@ impl Definitions {
         let mut found = HashMap::new();
         let mut rows = reading(q, "SELECT kind, object, definition FROM herd.definitions()").await?;
         while let Some(mut row) = rows.next().await {
-            found.insert((row.char(), row.number()?), row.text());
+            found.insert((row.char(), row.number()?), readable(row.text()));
         }
         Ok(Definitions(found))
     }
