@@ -234,14 +234,14 @@ pub fn push_limit(part: &mut ast::SelectStmt) {
             (Ok(None), _) => None,
             (_, Ok(None)) => Some(limit),
             _ => {
-                // Together they may be more than a bigint holds.
-                let number = |n: Node| build::cast(build::cast(n, "int8"), "numeric");
-                let zero = |n: Node| coalesce(number(n), build::integer(0));
-                let sum = build::own_operator("+", number(*limit), zero(*offset));
-                Some(Box::new(build::cast(
-                    least(sum, build::cast(build::text(&i64::MAX.to_string()), "numeric")),
-                    "int8",
-                )))
+                // Together they may be more than a bigint holds: then there is no limit.
+                let bigint = |n: Node| build::cast(n, "int8");
+                let offset = coalesce(bigint(*offset), build::integer(0));
+                let none = build::cast(build::text(&i64::MAX.to_string()), "int8");
+                let skipped = either(ast::MinMaxOp::IsGreatest, offset.clone(), build::integer(0));
+                let most = build::own_operator("-", none, skipped);
+                let limit = either(ast::MinMaxOp::IsLeast, bigint(*limit), most);
+                Some(Box::new(build::own_operator("+", limit, offset)))
             }
         };
         if part.limit_count.is_none() {
@@ -250,9 +250,10 @@ pub fn push_limit(part: &mut ast::SelectStmt) {
     }
 }
 
-fn least(a: Node, b: Node) -> Node {
+/// `GREATEST(a, b)`, `LEAST(a, b)`
+fn either(op: ast::MinMaxOp, a: Node, b: Node) -> Node {
     build::node(NodeEnum::MinMaxExpr(Box::new(ast::MinMaxExpr {
-        op: ast::MinMaxOp::IsLeast as i32,
+        op: op as i32,
         args: vec![a, b],
         location: -1,
         ..Default::default()
