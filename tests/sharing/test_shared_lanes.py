@@ -270,17 +270,17 @@ def test_it_can_be_turned_off(tables):
 def test_settings_keep_clients_apart(tables):
     """Statements under other settings never meet: what they return depends on them."""
 
-    async def client(zone):
+    async def client(zone, noon):
         connection = await connect(tables.server)
         await connection.execute(f"SET timezone = '{zone}'")
         for i in range(60):
-            statement = "SELECT current_setting('timezone') FROM counters WHERE id = $1"
-            assert [tuple(row) for row in await connection.fetch(statement, i + 1)] == [(zone,)]
+            statement = "SELECT to_char('2024-01-01 12:00+00'::timestamptz, 'HH24:MI') FROM counters WHERE id = $1"
+            assert [tuple(row) for row in await connection.fetch(statement, i + 1)] == [(noon,)]
         await connection.close()
 
     async def run():
-        zones = ["UTC", "Asia/Tokyo", "Europe/Berlin"]
-        await asyncio.gather(*(client(zones[n % 3]) for n in range(24)))
+        zones = [("UTC", "12:00"), ("Asia/Tokyo", "21:00"), ("Europe/Berlin", "13:00")]
+        await asyncio.gather(*(client(*zones[n % 3]) for n in range(24)))
 
     asyncio.run(run())
 
@@ -288,11 +288,12 @@ def test_settings_keep_clients_apart(tables):
 def test_statements_that_are_new_under_other_settings(tables):
     """Before its first rows come from a connection a node is asked for a statement's columns, under its client's settings: their own answer is none of the
     statements', and nobody is sent away for it."""
+    noon = {"UTC": "12:00", "Asia/Tokyo": "21:00", "Europe/Berlin": "13:00"}
     statements = {
         "SELECT id FROM counters WHERE id = $1": lambda i, zone: (i,),
-        "SELECT current_setting('timezone'), id::text FROM counters WHERE id = $1": lambda i, zone: (zone, str(i)),
+        "SELECT to_char('2024-01-01 12:00+00'::timestamptz, 'HH24:MI'), id::text FROM counters WHERE id = $1": lambda i, zone: (noon[zone], str(i)),
         "SELECT id::text, 1.5 AS x, id FROM counters WHERE id = $1": lambda i, zone: (str(i), Decimal("1.5"), i),
-        "SELECT current_setting('timezone') FROM counters WHERE id = $1": lambda i, zone: (zone,),
+        "SELECT to_char('2024-01-01 12:00+00'::timestamptz, 'HH24:MI') FROM counters WHERE id = $1": lambda i, zone: (noon[zone],),
     }
     before = tables.shared()
 

@@ -15,7 +15,7 @@ use share::{Alone, Many, Outcome, QueueKind, SharedQueue, SharedStatement};
 use sql::one_row::OneRow;
 
 use crate::client::{Answer, Client};
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::request::{Literals, Request, put_formats};
 use crate::route::Forwarded;
 use crate::router::compiled::{Compiled, LEARNT_MAX};
@@ -96,14 +96,22 @@ impl<C: Client> Work<'_, C> {
             statement.returns(fields);
         }
         let Some(bind) = compiled.shared_bind(request) else { return Ok(Way::Apart) };
-        let outcome = queue.run(statement, bind).await;
+        // What was asked of home before has ended.
+        self.client.waits();
+        let outcome = queue.run(statement, bind, self.client.cancelled()).await;
         if matches!(self.uses, plan::Sequences::Take(_) | plan::Sequences::Any)
             && let Some(own) = &mut self.sequences
         {
             own.lose();
         }
         match outcome {
-            Outcome::Rerun => Ok(Way::Apart),
+            Outcome::Withdrawn => Err(ExecError::cancelled()),
+            Outcome::Rerun if self.is_cancelled() => Err(ExecError::cancelled()),
+            Outcome::Rerun => {
+                // It gets what is left of its time.
+                self.keep_time().await?;
+                Ok(Way::Apart)
+            }
             Outcome::Lost(e) => Err(e.into()),
             Outcome::Done(reply) => {
                 if let Some(fields) = described.as_ref().and_then(|d| d.fields.as_deref()) {

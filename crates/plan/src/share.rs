@@ -15,6 +15,7 @@ use sql::{NodeEnum, names};
 use crate::Context;
 use crate::keys;
 use crate::narrow;
+use crate::standby;
 use crate::table_keys::ParameterRange;
 use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned, Share, ShareLiteral};
 use wire::type_oid;
@@ -106,7 +107,23 @@ pub(crate) fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Ar
 
 /// A table one node has to write to.
 fn written(rv: &ast::RangeVar, cx: &Context) -> Option<Arc<Relation>> {
-    table(rv, true, cx).filter(|r| !matches!(r.placement, Placement::Reference))
+    table(rv, true, cx).filter(|r| {
+        !matches!(r.placement, Placement::Reference)
+            && !r.columns.iter().any(|c| c.default.as_deref().is_some_and(speaks_of_session))
+    })
+}
+
+/// A default that says what only the client's own transaction can say.
+pub(crate) fn speaks_of_session(default: &str) -> bool {
+    called(default).any(standby::speaks_of_server)
+}
+
+/// Names before a parenthesis in an expression's text: those of all functions in it, and maybe more.
+fn called(expression: &str) -> impl Iterator<Item = &str> {
+    let name = |before: &'_ str| before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+    let mut pieces: Vec<&str> = expression.split('(').collect();
+    pieces.pop();
+    pieces.into_iter().map(move |before| before.get(name(before)..).unwrap_or_default())
 }
 
 fn written_name(rv: Option<&ast::RangeVar>) -> Option<String> {
@@ -226,7 +243,8 @@ const READ_FROM_TEXT: [u32; 12] = [
     type_oid::JSONB,
 ];
 
-/// No subquery, no cursor, and only functions of PostgreSQL's own that are not volatile and give one value.
+/// No subquery, no cursor, and only functions of PostgreSQL's own that are not volatile, give one value, and say nothing of the session or the
+/// transaction they are called in, which are a batch's. The clock may be read: a batch begins after all in it have come.
 fn is_harmless(statement: &NodeEnum, cx: &Context) -> bool {
     struct Look<'c, 'a> {
         cx: &'c Context<'a>,
@@ -240,6 +258,7 @@ fn is_harmless(statement: &NodeEnum, cx: &Context) -> bool {
                 NodeEnum::FuncCall(f) => {
                     let mut overloads = self.cx.functions(&f.funcname).peekable();
                     self.harmless &= f.over.is_none()
+                        && !standby::speaks_of_server(names::last(&f.funcname))
                         && overloads.peek().is_some()
                         && overloads.all(|o| {
                             o.volatility != Volatility::Volatile

@@ -92,6 +92,7 @@ fn filled_by_clock(relation: &Relation, given: &[usize]) -> Option<Vec<usize>> {
         } else if key.contains(&i)
             || matches!(relation.placement, Placement::Reference)
             || crate::reads::reads_clock(column)
+            || share::speaks_of_session(default)
         {
             return None;
         }

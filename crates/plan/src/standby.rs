@@ -77,7 +77,7 @@ fn may_act(volatility: Volatility) -> bool {
 /// PostgreSQL's own stable functions that answer for the server, the session or the transaction they are called in, or read whatever
 /// their arguments name (pg_proc.dat, looked through for 15 to 18). All others read their arguments, the catalog's names, the clock and
 /// the session's settings, which are the same everywhere.
-fn speaks_of_server(name: &str) -> bool {
+pub(crate) fn speaks_of_server(name: &str) -> bool {
     ["pg_", "inet_", "txid_"].iter().any(|of| name.starts_with(of))
         || matches!(name, "current_setting" | "version")
         || name.contains("_to_xml")

@@ -24,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings, StatementKey};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use wire::backend::{self, Field};
 
 pub use many::Many;
@@ -128,9 +128,13 @@ fn now_ms() -> u64 {
 
 /// One execution: all of Bind behind the names.
 pub(crate) struct Job {
+    /// By which it is found while it waits.
+    pub number: u64,
     pub statement: Arc<SharedStatement>,
     pub bind: Bytes,
     pub reply: oneshot::Sender<Outcome>,
+    /// Told when its client gives it up, and it was taken already.
+    pub given_up: Arc<Notify>,
 }
 
 /// What became of a shared execution.
@@ -139,6 +143,8 @@ pub enum Outcome {
     Done(Reply),
     /// It has not happened, nor can it any more: run it by itself.
     Rerun,
+    /// Its client gave it up before anything had begun.
+    Withdrawn,
     /// The connection broke while it was being committed: nobody knows whether it happened.
     Lost(PoolError),
 }

@@ -3,13 +3,14 @@
 //! Invariant, under one lock: while statements wait, as many workers as allowed are at work or on their way.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, Outcome, QueueKind, STUCK, SharedStatement, worker};
 
@@ -33,6 +34,8 @@ pub struct SharedQueue {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Job>,
+    /// The number of the next job: those that wait are in order.
+    next: u64,
     /// Batches being run.
     workers: usize,
     /// Statements that go alone.
@@ -92,20 +95,44 @@ impl SharedQueue {
         Some(Alone { queue: self.clone() })
     }
 
-    /// Runs with others; waits for its own outcome.
-    pub async fn run(self: &Arc<Self>, statement: Arc<SharedStatement>, bind: Bytes) -> Outcome {
-        let (reply, mut outcome) = oneshot::channel();
-        let (begin, behind_alone) = {
+    /// Runs with others; waits for its own outcome. Once `given_up` has come, what waits is withdrawn, and what runs by itself is cancelled on its node;
+    /// what runs with others ends soon, one way or the other.
+    pub async fn run(
+        self: &Arc<Self>,
+        statement: Arc<SharedStatement>,
+        bind: Bytes,
+        given_up: impl Future<Output = ()>,
+    ) -> Outcome {
+        let (reply, outcome) = oneshot::channel();
+        let told = Arc::new(Notify::new());
+        let (number, begin, behind_alone) = {
             let mut state = self.state.lock();
-            state.queue.push_back(Job { statement, bind, reply });
+            let number = state.next;
+            state.next += 1;
+            state.queue.push_back(Job { number, statement, bind, reply, given_up: told.clone() });
             let more = (state.queue.len() / CROWD).min(MORE_MAX);
             let begin = state.busy() < self.at_once + more;
             state.workers += usize::from(begin);
-            (begin, !begin && state.workers == state.stuck_workers)
+            (number, begin, !begin && state.workers == state.stuck_workers)
         };
         if begin {
             worker::begin(self.clone());
         }
+        let outcome = self.outcome(outcome, behind_alone);
+        tokio::pin!(outcome);
+        tokio::select! {
+            biased;
+            outcome = &mut outcome => return outcome,
+            () = given_up => {}
+        }
+        if self.withdraw(number) {
+            return Outcome::Withdrawn;
+        }
+        told.notify_one();
+        outcome.await
+    }
+
+    async fn outcome(self: &Arc<Self>, mut outcome: oneshot::Receiver<Outcome>, behind_alone: bool) -> Outcome {
         // Workers see for themselves that they are late; who runs alone does not.
         if behind_alone {
             match tokio::time::timeout(STUCK, &mut outcome).await {
@@ -114,6 +141,21 @@ impl SharedQueue {
             }
         }
         outcome.await.unwrap_or_else(|_| self.unanswered())
+    }
+
+    /// Takes a statement back, if nobody has taken it.
+    fn withdraw(&self, number: u64) -> bool {
+        let mut state = self.state.lock();
+        let at = state.queue.binary_search_by_key(&number, |job| job.number);
+        at.ok().and_then(|at| state.queue.remove(at)).is_some()
+    }
+
+    /// Nothing waits: the worker's right to run has ended with this call.
+    pub(super) fn ends(&self) -> bool {
+        let mut state = self.state.lock();
+        let ends = state.queue.is_empty();
+        state.workers -= usize::from(ends);
+        ends
     }
 
     /// A worker was stopped (the router ends).

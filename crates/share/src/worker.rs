@@ -2,6 +2,7 @@
 
 mod agree;
 mod batch;
+mod given_up;
 
 use pool::{PoolError, PooledConn, Remembers};
 use std::sync::Arc;
@@ -43,19 +44,23 @@ async fn work(queue: Arc<SharedQueue>) {
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
         }
+        let usable = match conn.take().filter(|c: &PooledConn| !c.is_broken()) {
+            Some(c) => Some(c),
+            None if queue.ends() => {
+                place.ended = true;
+                return;
+            }
+            None => match queue.pools.try_get(&queue.target, &queue.login) {
+                Some(c) => Some(c),
+                // Meanwhile all that wait can be withdrawn. Whoever runs alone will see the pool's error for himself.
+                None => queue.pools.get(&queue.target, &queue.login).await.ok(),
+            },
+        };
         queue.take(&mut jobs);
         if jobs.is_empty() {
             place.ended = true;
             return;
         }
-        let usable = match conn.take().filter(|c: &PooledConn| !c.is_broken()) {
-            Some(c) => Some(c),
-            None => match queue.pools.try_get(&queue.target, &queue.login) {
-                Some(c) => Some(c),
-                // Whoever runs alone will see the pool's error for himself.
-                None => queue.pools.get(&queue.target, &queue.login).await.ok(),
-            },
-        };
         let Some(mut usable) = usable else {
             send_away(&queue, jobs.drain(..));
             continue;
@@ -65,13 +70,27 @@ async fn work(queue: Arc<SharedQueue>) {
         }
         queue.count(jobs.len());
         {
-            let batch = run(&queue, &mut usable, &mut jobs);
-            tokio::pin!(batch);
-            // Polled by a timer of its own only when it is late.
-            if tokio::time::timeout(STUCK, &mut batch).await.is_err() {
-                queue.stuck_worker();
-                batch.await;
-                queue.unstuck_worker();
+            // What runs with others waits for locks for a moment only.
+            let given_up = match &jobs[..] {
+                [one] => Some((one.given_up.clone(), usable.cancel_key())),
+                _ => None,
+            };
+            let mut clean = true;
+            {
+                let batch = run(&queue, &mut usable, &mut jobs);
+                tokio::pin!(batch);
+                // Polled by a timer of its own only when it is late.
+                if tokio::time::timeout(STUCK, &mut batch).await.is_err() {
+                    queue.stuck_worker();
+                    match given_up {
+                        Some((given_up, key)) => clean = given_up::run(batch, &given_up, &key).await,
+                        None => batch.await,
+                    }
+                    queue.unstuck_worker();
+                }
+            }
+            if !clean {
+                usable.mark_broken();
             }
         }
         conn = Some(usable);

@@ -65,6 +65,7 @@ impl<C: Client> Work<'_, C> {
                         Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))
                     }
                     Ok(Outcome::Rerun) => Ok(Way::Apart),
+                    Ok(Outcome::Withdrawn) => Err(ExecError::cancelled()),
                     Ok(Outcome::Lost(e)) => Err(unknown(e)),
                     Err(_) => Err(ExecError::sql(
                         sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
