@@ -123,7 +123,7 @@ impl Session {
         refusal: ExecError,
     ) -> Result<Forwarded> {
         let checks = |v: &str| !["", "none"].contains(&v.trim().to_ascii_lowercase().as_str());
-        if self.settings.get("plpgsql.extra_errors").is_some_and(|v| checks(v)) {
+        if self.settings.get("plpgsql.extra_errors").is_some_and(checks) {
             return Err(unless_known(refusal, "is to be checked by plpgsql.extra_errors"));
         }
         let signature = match &call {
