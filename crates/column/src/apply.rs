@@ -122,9 +122,11 @@ impl Writer {
         tracing::warn!("what was read of the node's stream can't be used: {error}");
         self.failed = true;
         self.undo();
-        if let Error::Copy { id, why } = error
-            && let Err(error) = self.lose(*id, why)
-        {
+        let Error::Copy { id, why } = error else {
+            self.shared.is_stuck(&error.to_string());
+            return self.shared.failures.send_modify(|n| *n += 1);
+        };
+        if let Err(error) = self.lose(*id, why) {
             tracing::error!("{error}");
         }
         self.shared.failures.send_modify(|n| *n += 1);
@@ -296,6 +298,7 @@ impl Writer {
         self.pending = false;
         (self.last_commit, self.last_stored) = (Instant::now(), Instant::now());
         self.pause = (began.elapsed() * COMMIT_SHARE).clamp(COMMIT_EVERY, COMMIT_EVERY_MAX);
+        self.shared.goes_on();
         self.shared.position.send_replace(Position { applied: self.done, stored: self.done });
         Ok(())
     }

@@ -93,9 +93,17 @@ impl Freshness {
     }
 
     /// Waits until all before this can be read. Whoever does has said that he wants it.
-    pub async fn reach(&self, lsn: Lsn) {
-        // The sender lives as long as the store.
-        let _ = self.shared.position.subscribe().wait_for(|position| position.applied >= lsn).await;
+    ///
+    /// # Errors
+    /// HC001 if the store can't write.
+    pub async fn reach(&self, lsn: Lsn) -> Result<()> {
+        let mut position = self.shared.position.subscribe();
+        tokio::select! {
+            biased;
+            // The sender lives as long as the store.
+            _ = position.wait_for(|position| position.applied >= lsn) => Ok(()),
+            why = self.shared.until_stuck() => Err(Error::NotFresh(format!("the store can't write: {why}"))),
+        }
     }
 }
 

@@ -153,7 +153,7 @@ impl Reads {
                 // It may be read already, and wait for being committed.
                 self.shared.want(end);
                 self.writer.nudge();
-                self.freshness.reach(end).await;
+                self.freshness.reach(end).await?;
             }
             Ok(moment)
         };

@@ -5,6 +5,7 @@
 //!
 //! It does not know PostgreSQL, nor what changes are.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use duckdb::Connection;
 use tokio::runtime::Handle as Runtime;
 
 use crate::apply::Writer;
-use crate::duck::{self, quoted, resorted, table};
+use crate::duck::{self, resorted, table};
 use crate::error::{Error, Result};
 use crate::jobs::Handle;
 use crate::resorted::{Exchanged, catch_up, changed, count};
@@ -44,6 +45,8 @@ struct Resort {
     writer: Handle,
     conn: Connection,
     runtime: Runtime,
+    /// When copies could not be sorted.
+    failed: HashMap<i64, Instant>,
 }
 
 /// A copy that is to be sorted.
@@ -56,14 +59,14 @@ struct Due {
 
 /// Begins the thread. The connection is one to the store's database.
 pub fn spawn(shared: Arc<Shared>, writer: Handle, conn: Connection) -> std::io::Result<()> {
-    let resort = Resort { shared, writer, conn, runtime: Runtime::current() };
+    let mut resort = Resort { shared, writer, conn, runtime: Runtime::current(), failed: HashMap::new() };
     std::thread::Builder::new().name("sort".into()).spawn(move || resort.run())?;
     Ok(())
 }
 
 impl Resort {
     /// Until the writing thread is gone.
-    fn run(&self) {
+    fn run(&mut self) {
         let mut pause = LOOK;
         loop {
             std::thread::sleep(pause);
@@ -79,22 +82,35 @@ impl Resort {
         }
     }
 
-    fn look(&self) -> Result<()> {
+    fn look(&mut self) -> Result<()> {
+        self.failed.retain(|_, at| at.elapsed() < AGAIN_AFTER_ERROR);
         let due = self.within("BEGIN TRANSACTION READ ONLY", || self.due())?;
         for due in due {
-            let began = Instant::now();
-            let Due { id, unsorted, rows, .. } = due;
-            let groups = self.within("BEGIN TRANSACTION READ ONLY", || self.groups(&due))?;
-            if groups < GROUPS {
-                tracing::debug!(id, unsorted, groups, "a copy is still in order");
-                self.call(move |w| w.is_in_order(id, unsorted))??;
-                continue;
+            match self.look_at(&due) {
+                // The others are sorted all the same.
+                Err(Error::Gone) => return Err(Error::Gone),
+                Err(error) => {
+                    tracing::warn!(id = due.id, "a copy could not be sorted: {error}");
+                    self.failed.insert(due.id, Instant::now());
+                }
+                Ok(()) => {}
             }
-            tracing::info!(id, rows, unsorted, "a copy is sorted anew");
-            if let Some(paused) = self.sort(&due)? {
-                let (took, paused) = (began.elapsed().as_millis(), paused.as_millis());
-                tracing::info!(id, rows, took_ms = took, paused_ms = paused, "a copy is in order again");
-            }
+        }
+        Ok(())
+    }
+
+    fn look_at(&self, due: &Due) -> Result<()> {
+        let began = Instant::now();
+        let Due { id, unsorted, rows, .. } = *due;
+        let groups = self.within("BEGIN TRANSACTION READ ONLY", || self.groups(due))?;
+        if groups < GROUPS {
+            tracing::debug!(id, unsorted, groups, "a copy is still in order");
+            return self.call(move |w| w.is_in_order(id, unsorted))?;
+        }
+        tracing::info!(id, rows, unsorted, "a copy is sorted anew");
+        if let Some(paused) = self.sort(due)? {
+            let (took, paused) = (began.elapsed().as_millis(), paused.as_millis());
+            tracing::info!(id, rows, took_ms = took, paused_ms = paused, "a copy is in order again");
         }
         Ok(())
     }
@@ -123,7 +139,8 @@ impl Resort {
         let found = rows.collect::<duckdb::Result<Vec<(i64, String, u64)>>>()?;
         let is_ready = |id: &i64| self.shared.copies.lock().get(id).is_some_and(|copy| copy.state == State::Ready);
         let mut due = Vec::new();
-        for (id, shape, unsorted) in found.into_iter().filter(|(id, ..)| is_ready(id)) {
+        let may = |id: &i64| is_ready(id) && !self.failed.contains_key(id);
+        for (id, shape, unsorted) in found.into_iter().filter(|(id, ..)| may(id)) {
             let shape: Shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
             let rows = count(&self.conn, &table(id))?;
             if unsorted.saturating_mul(UNSORTED_ONE_IN) >= rows as u64 {
@@ -135,10 +152,11 @@ impl Resort {
 
     /// Among the rows of how many row groups one is found, on average. Rows that come in the copy's order, as those of a log do, leave it in order.
     fn groups(&self, due: &Due) -> Result<f64> {
-        let order = due.shape.order_by.iter().map(|at| quoted(&due.shape.columns[*at].name));
-        let key = order.map(|name| format!("{name}, 'ASC NULLS LAST'")).collect::<Vec<_>>().join(", ");
+        // A column of its own may be called as that which DuckDB counts rows by.
+        let names = (0..due.shape.columns.len()).map(|at| format!("v{at}")).collect::<Vec<_>>().join(", ");
+        let key = due.shape.order_by.iter().map(|at| format!("v{at}, 'ASC NULLS LAST'")).collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "WITH r AS (SELECT rowid // {GROUP_ROWS} AS g, rowid % {GROUP_ROWS} AS place, create_sort_key({key}) AS k FROM {}),
+            "WITH r AS (SELECT rowid // {GROUP_ROWS} AS g, rowid % {GROUP_ROWS} AS place, create_sort_key({key}) AS k FROM {} AS t({names})),
                g AS (SELECT g, min(k) AS least, max(k) AS greatest, arg_min(k, abs(place - {GROUP_ROWS} // 2)) AS middle FROM r GROUP BY g)
              SELECT coalesce(avg(n), 0) FROM (SELECT count(*) AS n FROM g AS one JOIN g ON one.middle BETWEEN g.least AND g.greatest GROUP BY one.g)",
             table(due.id)

@@ -29,6 +29,9 @@ pub struct Identity {
     pub timeline: String,
 }
 
+/// For so long it is tried again before anybody is told.
+const STUCK: Duration = Duration::from_secs(2);
+
 /// What a copy is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -99,6 +102,13 @@ impl Pause {
     }
 }
 
+/// Nothing can be written.
+#[derive(Clone, Debug)]
+struct Stuck {
+    since: Instant,
+    why: String,
+}
+
 /// All clones are one, behind an [`Arc`].
 pub struct Shared {
     pub config: Config,
@@ -118,6 +128,8 @@ pub struct Shared {
     pub pause: Pause,
     /// The stream has to be read anew: what was read of it can't be used.
     pub failures: watch::Sender<u64>,
+    /// Since when, and why, what is read of it can't be written; `None`: it can, as far as is known.
+    stuck: watch::Sender<Option<Stuck>>,
     /// There is something to do for who looks after the copies.
     pub attention: Notify,
     /// All that had been committed at this moment can be read.
@@ -141,6 +153,7 @@ impl Shared {
             waits: Notify::new(),
             pause: Pause::default(),
             failures: watch::Sender::new(0),
+            stuck: watch::Sender::new(None),
             attention: Notify::new(),
             fresh: Mutex::default(),
             node_end: AtomicU64::new(0),
@@ -187,6 +200,35 @@ impl Shared {
     /// See [`is_fresh_as_of`](Self::is_fresh_as_of).
     pub fn fresh_as_of(&self) -> Option<Instant> {
         *self.fresh.lock()
+    }
+
+    /// What was read of the stream could not be written, and is read again.
+    pub fn is_stuck(&self, why: &str) {
+        let (since, why) = (Instant::now(), why.to_string());
+        self.stuck.send_modify(|stuck| *stuck = Some(Stuck { since: stuck.as_ref().map_or(since, |s| s.since), why }));
+    }
+
+    /// It could.
+    pub fn goes_on(&self) {
+        self.stuck.send_if_modified(|stuck| stuck.take().is_some());
+    }
+
+    /// Why nothing can be written, once it could not be when it was tried again.
+    pub fn stuck(&self) -> Option<String> {
+        let stuck = self.stuck.borrow();
+        stuck.as_ref().filter(|stuck| stuck.since.elapsed() >= STUCK).map(|stuck| stuck.why.clone())
+    }
+
+    /// Waits until that is so, or ever.
+    pub async fn until_stuck(&self) -> String {
+        let mut changes = self.stuck.subscribe();
+        loop {
+            if let Some(why) = self.stuck() {
+                return why;
+            }
+            // Each time it is tried again is a change; the sender lives as long as this.
+            let _ = changes.changed().await;
+        }
     }
 
     /// Says what a copy is at; nothing if it is none that is listed.

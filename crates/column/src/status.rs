@@ -41,6 +41,7 @@ pub async fn copies(reads: &Reads) -> Result<Answer> {
     let lag_ms = shared.fresh_as_of().map(|as_of| Instant::now().saturating_duration_since(as_of).as_millis());
     let file = shared.config.directory.join(duck::FILE);
     let bytes = std::fs::metadata(file).map(|file| file.len()).unwrap_or(0);
+    let stuck = shared.stuck();
     let mut messages = BytesMut::new();
     let int = |name| Field::new(name, oid::INT8, 8);
     let fields = [
@@ -60,11 +61,15 @@ pub async fn copies(reads: &Reads) -> Result<Answer> {
         let counted = counts.iter().find(|(of, _)| of == id).and_then(|(_, count)| *count);
         let rows = counted.map_or_else(|| copy.rows.to_string(), |(count, _)| count.to_string());
         let unsorted = counted.and_then(|(count, unsorted)| Some(unsorted?.min(count as u64)));
+        let why = match (&stuck, copy.state) {
+            (Some(stuck), State::Ready) => format!("nothing can be written: {stuck}"),
+            _ => copy.why.clone(),
+        };
         let cells = [
             Some(id.to_string()),
             Some(copy.table.clone()),
             Some(copy.state.word().to_string()),
-            Some(copy.why.clone()),
+            Some(why),
             Some(rows),
             Some(applied.to_string()),
             Some(lag_bytes.to_string()),

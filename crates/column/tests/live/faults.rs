@@ -1,6 +1,6 @@
 //! What may go wrong: the process dies, tables change under it, the slot goes. There is an error or the right answer, never another.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pool::Secret;
 
@@ -272,4 +272,33 @@ async fn only_who_may_asks_and_only_questions_are_answered() {
     // All connections to DuckDB would be taken by now.
     assert_eq!(asked.ask(&mut conn, &SUMS, SUM).await.unwrap(), sums(&server).await);
     assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// As where the disk is full: nobody waits for what will not come, and it goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_can_not_write_says_so() {
+    let Some(server) = Server::start("stuck").await else { return };
+    server.run(TABLE).await;
+    let store = Store::start(&server, "");
+    let asked = Asked::list(&server, &store, 1, "t").await;
+    let why = async || {
+        let rows = store.connect().await.simple("SHOW copies").await.unwrap();
+        assert_eq!(rows[0][2].as_deref(), Some("ready"), "{rows:?}");
+        rows[0][3].clone().unwrap_or_default()
+    };
+    assert_eq!(why().await, "");
+    store.limit_files(Some(64 << 10));
+    server.run("INSERT INTO t SELECT i, i, repeat(md5(i::text), 20) FROM generate_series(100000, 110000) i").await;
+    let began = Instant::now();
+    while !why().await.starts_with("nothing can be written: ") {
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not say so\n{}", store.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let began = Instant::now();
+    let said = asked.ask(&mut store.connect().await, &SUMS, SUM).await.unwrap_err();
+    assert_eq!(said.sqlstate(), "HC001");
+    assert!(said.to_string().contains("the store can't write") && began.elapsed() < Duration::from_secs(5), "{said}");
+    store.limit_files(None);
+    assert_eq!(asked.ask_until(&store, &SUMS, SUM).await, sums(&server).await);
+    assert_eq!(why().await, "");
 }

@@ -63,6 +63,29 @@ fn sorts(store: &Store) -> usize {
     store.log().matches("is sorted anew").count()
 }
 
+/// DuckDB counts rows by a column of that name, where a table has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_may_have_the_name_of_duckdbs_own() {
+    let Some(server) = Server::start("resort_names").await else { return };
+    let store = Store::start(&server, "");
+    let rows = "SELECT i, (i * 7919) % 1000003, i FROM generate_series(1, 300000::int8) i";
+    let table = "CREATE TABLE t (rowid int8 PRIMARY KEY, k int8 NOT NULL, v0 int8) PARTITION BY HASH (rowid)";
+    let part = "CREATE TABLE t_0 PARTITION OF t FOR VALUES WITH (MODULUS 1, REMAINDER 0)";
+    server.run(&format!("{table}; {part}; INSERT INTO t {rows}")).await;
+    let listed = "(1, 't'::regclass, '{rowid,k,v0}', '{k}')";
+    server.run(&format!("INSERT INTO herd.column_copy VALUES {listed}; NOTIFY herd_column")).await;
+    store.until(1, "ready").await;
+    server.run("UPDATE t SET k = (k * 31 + 7) % 1000003 WHERE rowid % 5 < 2").await;
+    let asked = Asked::new(&server, 1, "t").await;
+    let sums = "SELECT count(*), sum(rowid), sum(k), sum(v0 * k) FROM";
+    let of_copy = asked.ask_until(&store, &TYPES[..4], &format!("{sums} copy_1")).await;
+    assert_eq!(of_copy, server.run(&format!("{sums} t")).await);
+    until_sorted(&store, 1, 0).await;
+    assert_eq!(sorts(&store), 1, "{}", store.log());
+    let of_copy = asked.ask_until(&store, &TYPES[..4], &format!("{sums} copy_1")).await;
+    assert_eq!(of_copy, server.run(&format!("{sums} t")).await);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_changed_is_sorted_in() {
     let Some(server) = Server::start("resort").await else { return };

@@ -43,7 +43,10 @@ impl Store {
     pub fn begin(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let built = env!("CARGO_BIN_EXE_herd-column").into();
-        let mut command = Command::new(std::env::var_os("HERD_COLUMN_BIN").unwrap_or(built));
+        // What is told by a signal where files must not grow is told as an error then, as that of a full disk.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+        command.arg(std::env::var_os("HERD_COLUMN_BIN").unwrap_or(built));
         command.arg("--config").arg(self.dir.path().join("column.toml")).stdout(Stdio::null()).stderr(log);
         self.child = Some(command.spawn().unwrap());
         let began = Instant::now();
@@ -59,6 +62,13 @@ impl Store {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+
+    /// Its files don't grow beyond so many bytes; `None`: as they like.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        let size = bytes.map_or("unlimited".to_string(), |bytes| bytes.to_string());
+        assert!(Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={size}:")]).status().unwrap().success());
     }
 
     /// Of the program since it began, as Linux counts it in hundredths.
