@@ -68,7 +68,19 @@ def postgres_bin():
     return binaries.postgres_bin()
 
 
+def _shares_a_module(item) -> bool:
+    """It has a fixture that is made once for all tests of its file."""
+    found = getattr(item, "_fixtureinfo", None)
+    return any(definition.scope == "module" for definitions in (found.name2fixturedefs.values() if found else ()) for definition in definitions)
+
+
+# Before the groups are read.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    # One worker has all tests that share what is made for their file: it took longer to make it three times than to run them.
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and _shares_a_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if FAKE:
         skip = pytest.mark.skip(reason="PGHERD_TEST_FAKE=1: needs a real herd")
         for item in items:

@@ -60,6 +60,7 @@ class Herd:
 
     def up(self, check: bool = True) -> subprocess.CompletedProcess:
         arguments = ["up", "--dir", self.dir, "--nodes", self.nodes, "--port", self.port, "--shards", self.shards]
+        arguments += ["--set", "fsync=off"]
         arguments += (["--columns"] if self.columns else []) + (["--ha"] if self.ha else [])
         return self._command(arguments, _UP_SECONDS_MAX * (2 if self.ha else 1), check)
 

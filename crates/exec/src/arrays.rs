@@ -73,7 +73,8 @@ impl Arrays {
     pub fn distinct(&self, columns: &[usize], rows_max: u64, bytes_max: usize) -> Option<Arrays> {
         let carriers = Carriers::of(columns.iter().filter_map(|c| self.carriers.iter().nth(*c).copied()));
         let mut all = Arrays::new(&carriers);
-        let mut values: Vec<Values> = columns.iter().filter_map(|c| self.columns.get(*c).map(Values::of)).collect();
+        let mut values: Vec<Values> =
+            columns.iter().filter_map(|c| self.columns.get(*c).map(|c| Values::of(c))).collect();
         let mut known = HashSet::with_hasher(RandomState::default());
         for _ in 0..self.rows {
             let row: Vec<Option<&[u8]>> = values.iter_mut().map(|column| column.next().flatten()).collect();
@@ -108,11 +109,16 @@ impl Arrays {
 }
 
 /// A column's values, one after the other.
-struct Values<'c>(&'c [u8]);
+pub struct Values<'c>(&'c [u8]);
 
 impl<'c> Values<'c> {
-    fn of(column: &'c BytesMut) -> Self {
+    fn of(column: &'c [u8]) -> Self {
         Values(column.get(HEADER_LEN..).unwrap_or_default())
+    }
+
+    /// Of a column that is finished; `None`: it has none that could be read.
+    pub fn of_array(array: &'c Array) -> Option<Self> {
+        array.value.as_deref().map(Values::of)
     }
 }
 

@@ -15,6 +15,7 @@ mod carried;
 mod client;
 mod column_settings;
 mod copy;
+mod copy_rows;
 mod counters;
 mod ddl;
 mod error;

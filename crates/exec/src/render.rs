@@ -8,7 +8,7 @@ use plan::{Piece, Text};
 use crate::arrays::Array;
 use crate::carried::{Carried, TEXT};
 use crate::now::Now;
-use crate::request::{self, Bound};
+use crate::request::{self, Bound, RowsTables};
 use wire::type_oid::TEXT_ARRAY;
 
 /// Binary, as `Arrays` makes them.
@@ -69,8 +69,10 @@ impl<'f> Fill<'f> {
     fn statement_behind<'t>(&self, arrays: usize, texts: impl IntoIterator<Item = &'t Text>) -> NodeStatement {
         let out = NodeStatement { types: vec![TEXT_ARRAY; arrays], ..Default::default() };
         let mut writer = Writer { fill: self, out, numbers: vec![], arrays: vec![] };
-        for piece in texts.into_iter().flat_map(Text::pieces) {
-            writer.piece(piece);
+        let pieces = texts.into_iter().flat_map(Text::pieces);
+        match &self.bound.tables {
+            None => pieces.for_each(|piece| writer.piece(piece)),
+            Some(tables) => writer.pieces_over(tables, &pieces.collect::<Vec<_>>()),
         }
         writer.out
     }
@@ -114,6 +116,24 @@ impl Writer<'_> {
             Piece::Type { child, column } => {
                 let ty = self.fill.children.get(*child).and_then(|c| c.types.get(*column));
                 self.out.sql.push_str(ty.map_or("", String::as_str));
+            }
+        }
+    }
+
+    /// All of these, with tables in the places of the parameters whose rows they have.
+    fn pieces_over(&mut self, tables: &RowsTables, pieces: &[&Piece]) {
+        let mut rest = pieces;
+        while let Some((piece, behind)) = rest.split_first() {
+            match table_next(tables, piece, behind) {
+                Some((sql, used)) => {
+                    self.out.once = true;
+                    self.out.sql.push_str(&sql);
+                    rest = &behind[used..];
+                }
+                None => {
+                    self.piece(piece);
+                    rest = behind;
+                }
             }
         }
     }
@@ -173,6 +193,32 @@ impl Writer<'_> {
     }
 }
 
+/// What stands before the first, and between any two, of the parameters of rows that are kept (`plan::kept_rows`).
+const ROWS_OF: &str = "ROWS FROM (pg_catalog.unnest(";
+const NEXT_OF: &str = ") , pg_catalog.unnest(";
+const END_OF: &str = ") )";
+
+/// Where rows of a table's parameters begin: the SQL around the table's name, and how many pieces they take besides the first.
+fn table_next(tables: &RowsTables, piece: &Piece, behind: &[&Piece]) -> Option<(String, usize)> {
+    let (Piece::Sql(sql), Piece::Param(first)) = (piece, behind.first()?) else { return None };
+    let before = sql.strip_suffix(ROWS_OF)?;
+    let table = tables.0.iter().find(|table| table.first == *first)?;
+    let used = 2 * table.width;
+    for (n, pair) in behind.get(..used)?.chunks_exact(2).enumerate() {
+        let [Piece::Param(at), Piece::Sql(sql)] = pair else { return None };
+        if *at != first + n {
+            return None;
+        }
+        if n + 1 == table.width {
+            return Some((format!("{before}{}{}", table.name, sql.strip_prefix(END_OF)?), used));
+        }
+        if sql != NEXT_OF {
+            return None;
+        }
+    }
+    None
+}
+
 /// What follows SELECT to give rows of arrays, from parameter `first` on, as columns `c0`, `c1`, ….
 pub fn unnest<'c>(first: usize, types: &[String], carried: impl IntoIterator<Item = &'c Carried>) -> String {
     let names: Vec<&str> = carried.into_iter().map(|c| c.name).collect();
@@ -222,6 +268,26 @@ impl BatchStatement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::RowsTable;
+
+    #[test]
+    fn tables_stand_for_the_rows_of_parameters() {
+        let sql = "SELECT x.a, y.v0, $1 FROM (SELECT x.v0 AS a FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS x (v0, v1)) \
+                   AS x, ROWS FROM (pg_catalog.unnest($4)) AS y (v0)";
+        let text = Text::of(&sql::parse(sql, true).unwrap().remove(0)).unwrap();
+        let table = |first, width| RowsTable { first, width, name: format!("pg_temp.t{first}") };
+        let over = |tables: Vec<RowsTable>| {
+            let tables = Some(std::sync::Arc::new(RowsTables(tables)));
+            let bound = Bound { types: vec![20; 4].into(), values: vec![None; 4], tables, ..Default::default() };
+            let statement = Fill::new(&bound, &Now::of(None)).statement([&text]);
+            (statement.sql, statement.types.len())
+        };
+        let (sql, parameters) = over(vec![table(4, 1), table(2, 2)]);
+        let wanted = "SELECT x.a, y.v0, $1 FROM (SELECT x.v0 AS a FROM pg_temp.t2 x(v0, v1)) x, pg_temp.t4 y(v0)";
+        assert_eq!((sql.as_str(), parameters), (wanted, 1));
+        // Those of another width are another's.
+        assert_eq!(over(vec![table(2, 1), table(3, 1)]).1, 4);
+    }
 
     #[test]
     fn parameters_are_numbered_by_the_text_that_names_them() {

@@ -19,6 +19,21 @@ pub struct Bound {
     pub result_formats: Formats,
     /// All of Bind behind the names, for forwarding.
     pub tail: Bytes,
+    /// What some of them hold is in tables of the nodes that are asked, too.
+    pub tables: Option<Arc<RowsTables>>,
+}
+
+/// Tables that have the rows of parameters, which hold a column each.
+#[derive(Debug, Default)]
+pub struct RowsTables(pub Vec<RowsTable>);
+
+/// Parameters one after the other, and a table that has their rows.
+#[derive(Debug)]
+pub struct RowsTable {
+    /// The first, from 1, and how many.
+    pub first: usize,
+    pub width: usize,
+    pub name: String,
 }
 
 /// Bytes.

@@ -231,14 +231,17 @@ impl<C: Client> Work<'_, C> {
 
     /// `false`: the session's settings can't be made there, and it is to be closed.
     fn fits(&self, conn: &mut PooledConn) -> bool {
-        let unfit = conn.temporary
-            && (self.sets_fixed
-                || self.settings.get(FIXED_SETTING).is_some()
-                || self.transaction.settings().any(|sql| sql.to_ascii_lowercase().contains(FIXED_SETTING)));
+        let unfit = conn.temporary && (self.sets_fixed || self.has_set(FIXED_SETTING));
         if unfit {
             conn.mark_broken();
         }
         !unfit
+    }
+
+    /// The client has set it, for the session or in its transaction.
+    pub fn has_set(&self, setting: &str) -> bool {
+        self.settings.get(setting).is_some()
+            || self.transaction.settings().any(|sql| sql.to_ascii_lowercase().contains(setting))
     }
 
     /// What the statement may leave on a node in its transaction.

@@ -16,5 +16,6 @@ pub mod modify;
 pub mod move_rows;
 pub mod reference;
 mod sent;
+mod sent_tables;
 pub mod sink;
 mod stop_writers;

@@ -84,6 +84,22 @@ impl Finish {
             Finish::Statement(s) => s.children.iter().flat_map(Exchange::parts).collect(),
         }
     }
+
+    /// What PostgreSQL finishes it with, or would.
+    pub fn texts(&self) -> Vec<&Text> {
+        match self {
+            Finish::PassOn { .. } => vec![],
+            Finish::Merge(merge) => merge.otherwise.iter().collect(),
+            Finish::AddUp(add_up) => vec![&add_up.otherwise],
+            Finish::Statement(s) => {
+                let below = s.children.iter().filter_map(|child| match &child.rows {
+                    ChildRows::Part(_) => None,
+                    ChildRows::Finish(finish) => Some(finish.texts()),
+                });
+                below.flatten().chain([&s.text]).collect()
+            }
+        }
+    }
 }
 
 impl Exchange {

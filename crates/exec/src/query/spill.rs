@@ -15,9 +15,9 @@ use txn::Lane;
 use crate::arrays::Arrays;
 use crate::budget::Taken;
 use crate::client::Client;
+use crate::copy_rows::Fill;
 use crate::error::{ExecError, Result};
 use crate::query::part_rows::PartRows;
-use crate::render::{self, NodeStatement};
 use crate::work::Work;
 use crate::work::rows::{self, Reply};
 
@@ -31,6 +31,9 @@ const JOINED_MIN: u64 = 2000;
 const JOINED_WAIT: Duration = Duration::from_millis(50);
 /// Who holds connections and waits for one more could be waiting for others who do the same.
 const CONNECTION_WAIT: Duration = Duration::from_secs(1);
+/// How many rows ANALYZE looks at, in 300s, and how many it does for temporary tables.
+pub const STATISTICS_TARGET: &str = "default_statistics_target";
+const TARGET: usize = 30;
 /// What is held is in memory twice: buffers have room to grow, and are copied into a message.
 const TIMES: usize = 2;
 
@@ -38,6 +41,8 @@ const TIMES: usize = 2;
 pub struct Spill {
     allowed: bool,
     tables: usize,
+    /// How PostgreSQL looks at them is the client's to say.
+    looks_as_told: bool,
     pub lane: Option<Lane>,
     node: NodeId,
     /// Rows are on their way into a table.
@@ -53,7 +58,8 @@ impl Spill {
     pub fn new<C: Client>(work: &Work<'_, C>, reads_home: bool) -> Self {
         let allowed = !reads_home && !work.own_catalog && work.transaction.schema_fingerprint.is_none();
         let (node, memory) = (work.home(), work.memory.nothing());
-        Spill { allowed, tables: 0, lane: None, node, storing: false, held: 0, of: vec![], memory }
+        let looks_as_told = work.has_set(STATISTICS_TARGET);
+        Spill { allowed, tables: 0, looks_as_told, lane: None, node, storing: false, held: 0, of: vec![], memory }
     }
 
     /// At a node, with tables for all parts from the start; `None`: there can be none.
@@ -146,7 +152,7 @@ impl Spill {
         if let Some(lane) = &mut self.lane
             && !tables.is_empty()
         {
-            lane.run(&format!("ANALYZE {}", tables.join(", "))).await?;
+            lane.run(&analyze(&tables, self.looks_as_told)).await?;
         }
         Ok(())
     }
@@ -249,10 +255,7 @@ impl Spill {
         if full.rows == 0 {
             return Ok(());
         }
-        let values = full.finish();
-        let rows = render::unnest(1, types, values.iter().map(|a| &a.carried));
-        let sql = format!("INSERT INTO {} SELECT {rows}", table(n));
-        rows::send_statement(lane, None, &NodeStatement::over_arrays(sql, values), false, &[]);
+        Fill::of(&table(n), types, full.finish()).send(lane, false);
         self.storing = true;
         lane.conn.flush().await?;
         self.note(n, 0);
@@ -293,6 +296,18 @@ impl Spill {
         // A cancel may still arrive there, and would hit the next client's statement.
         if !work.client.given_back(&lane.conn.cancel_key()).await && rests {
             lane.conn.mark_broken();
+        }
+    }
+}
+
+/// Has PostgreSQL look at what is in tables; `as_told`: in as many rows as the client wants, or in fewer than it would by itself, which would take
+/// longer than the join itself.
+pub fn analyze(tables: &[String], as_told: bool) -> String {
+    let analyze = format!("ANALYZE {}", tables.join(", "));
+    match as_told {
+        true => analyze,
+        false => {
+            format!("SET LOCAL {STATISTICS_TARGET} = {TARGET}; {analyze}; SET LOCAL {STATISTICS_TARGET} TO DEFAULT")
         }
     }
 }

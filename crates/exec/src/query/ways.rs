@@ -24,8 +24,10 @@ use crate::router::described::PartColumns;
 use crate::router::ways::{May, Way};
 use crate::work::Work;
 
-/// Bytes of rows below which it does not matter; of tables that were never analysed planners expect ten pages a shard.
-const LEAST: f64 = 4_000_000.0;
+/// Bytes of rows below which it does not matter.
+const LEAST: f64 = 128_000.0;
+/// The same of tables, which have a page for each shard at least. Of those that were never analysed planners expect ten pages a shard.
+const TABLES_LEAST: f64 = 1_000_000.0;
 /// Bytes of rows that are sent to each node at most. They wait in the router.
 const MOST: f64 = 64_000_000.0;
 /// How deep ways go within ways, as they are planned (`Steps::aside`).
@@ -151,7 +153,7 @@ impl<C: Client> Work<'_, C> {
             for table in &compiled.plan.whole().tables {
                 bytes += self.size_of(&table.relation).await? as f64;
             }
-            if bytes < LEAST {
+            if bytes < TABLES_LEAST {
                 return Ok(Way::Home);
             }
         }

@@ -51,7 +51,7 @@ impl<C: Client> Work<'_, C> {
                     let inner = Request::bound(&ready.compiled.text, parameters);
                     let done = self.write_into(&ready.compiled, &inner, Rows::Kept(&mut rows)).await;
                     if !query.unnamed {
-                        kept.insert(query.number, (rows.arrays.finish(), rows.taken));
+                        kept.insert(query.number, KeptTurn::of(rows.arrays, rows.taken));
                     }
                     done
                 }
@@ -201,7 +201,7 @@ fn type_of_parameter(n: usize, all: &InTurn, described: &Described, before: &[Re
 
 /// What one of the statements names of the parameters.
 pub fn own_bound(ready: &ReadyTurn, all: &InTurn, bound: &Bound, kept: &KeptRows) -> Bound {
-    let kept = |(number, column): &(usize, usize)| kept.get(number)?.0.get(*column);
+    let kept = |(number, column): &(usize, usize)| kept.get(number)?.arrays.get(*column);
     let mut own = Bound::default();
     let (mut types, mut formats) = (vec![], vec![]);
     for n in &ready.params {
@@ -232,8 +232,22 @@ fn settled(e: ExecError) -> ExecError {
     }
 }
 
-/// Rows of a query by its number, and the memory they take.
-pub type KeptRows = HashMap<usize, (Vec<Array>, Taken)>;
+/// Rows of queries by their numbers.
+pub type KeptRows = HashMap<usize, KeptTurn>;
+
+/// A query's rows, and the memory they take.
+pub struct KeptTurn {
+    pub arrays: Vec<Array>,
+    pub rows: u64,
+    _taken: Taken,
+}
+
+impl KeptTurn {
+    pub fn of(arrays: Arrays, taken: Taken) -> Self {
+        let rows = arrays.rows;
+        KeptTurn { arrays: arrays.finish(), rows, _taken: taken }
+    }
+}
 
 /// Rows that wait for who names them.
 struct Kept {

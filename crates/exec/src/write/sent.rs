@@ -16,13 +16,13 @@ use crate::router::compiled::{Compiled, ReadyTurn, ReadyTurns};
 use crate::router::described::Described;
 use crate::work::Work;
 use crate::write::capture::{Consumer, Rows};
-use crate::write::in_turn::{KeptRows, own_bound};
+use crate::write::in_turn::{KeptRows, KeptTurn, own_bound};
 
 /// What rows take that go to several nodes at once.
 const TIMES: usize = 4;
 
-/// What planners can't know of rows that were sent is how they fit a table's: once they expect one row, they loop over all that were sent for each.
-/// They join shard by shard whatever planning takes: rows are sent only where there are many.
+/// What planners can't know of rows that come as arrays is how they fit a table's: once they expect one row, they loop over all that were sent for
+/// each. They join shard by shard whatever planning takes: rows are sent only where there are many.
 const FOR_SENT: [&str; 2] = ["SET LOCAL enable_nestloop = off", BY_SHARDS];
 
 impl<C: Client> Work<'_, C> {
@@ -65,10 +65,11 @@ impl<C: Client> Work<'_, C> {
             }
             return Ok(None);
         };
-        let own = own_bound(last, all, &bound, &kept);
+        let mut own = own_bound(last, all, &bound, &kept);
         if alone {
             self.need_transaction();
-            for set in FOR_SENT {
+            let known = self.into_tables(&ready, all, &kept, &mut own).await?;
+            for set in FOR_SENT.into_iter().skip(usize::from(known)) {
                 self.transaction.everywhere(set).await?;
                 self.transaction.note_setting(set);
             }
@@ -110,7 +111,7 @@ impl<C: Client> Work<'_, C> {
             }
             read?;
             left = left.saturating_sub(rows.arrays.bytes());
-            kept.insert(query.number, (rows.arrays.finish(), rows.taken));
+            kept.insert(query.number, KeptTurn::of(rows.arrays, rows.taken));
         }
         Ok(Some(kept))
     }

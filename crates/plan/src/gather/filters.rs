@@ -421,7 +421,8 @@ impl Test<'_, '_> {
     fn is_text(&self, node: &Node) -> bool {
         let text = |c: usize| {
             let column = &self.of.relation.columns[c];
-            type_oid::is_text(column.type_oid) && column.collation_deterministic
+            (type_oid::is_text(column.type_oid) || column.type_oid == type_oid::BPCHAR)
+                && column.collation_deterministic
         };
         match self.computed(node) {
             Some(column) => !self.is_number(node) && self.is_text(column),

@@ -73,6 +73,7 @@ impl Session {
             types: prepared.params.clone(),
             values: b.values.iter().map(|v| v.map(slice)).collect(),
             tail: slice(b.tail),
+            tables: None,
             formats: b.formats,
             result_formats: b.result_formats,
         };
