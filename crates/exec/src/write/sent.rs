@@ -21,7 +21,7 @@ use crate::write::in_turn::{KeptRows, KeptTurn, own_bound};
 /// What rows take that go to several nodes at once.
 const TIMES: usize = 4;
 
-/// What planners can't know of rows that come as arrays is how they fit a table's: once they expect one row, they loop over all that were sent for
+/// How rows that were sent fit a table's planners do not know, even where they have seen them: once they expect one row, they loop over many for
 /// each. They join shard by shard whatever planning takes: rows are sent only where there are many.
 const FOR_SENT: [&str; 2] = ["SET LOCAL enable_nestloop = off", BY_SHARDS];
 
@@ -68,8 +68,8 @@ impl<C: Client> Work<'_, C> {
         let mut own = own_bound(last, all, &bound, &kept);
         if alone {
             self.need_transaction();
-            let known = self.into_tables(&ready, all, &kept, &mut own).await?;
-            for set in FOR_SENT.into_iter().skip(usize::from(known)) {
+            self.into_tables(&ready, all, &kept, &mut own).await?;
+            for set in FOR_SENT {
                 self.transaction.everywhere(set).await?;
                 self.transaction.note_setting(set);
             }

@@ -36,21 +36,21 @@ struct Made<'k> {
 }
 
 impl<C: Client> Work<'_, C> {
-    /// Puts rows that the last of the statements names into tables on the nodes that answer it, and has it read them there; `false`: it is
-    /// left to read them from its parameters. In a transaction that is the statement's own.
+    /// Puts rows that the last of the statements names into tables on the nodes that answer it, and has it read them there, where there can be
+    /// tables. In a transaction that is the statement's own.
     pub async fn into_tables(
         &mut self,
         ready: &[ReadyTurn],
         all: &InTurn,
         kept: &KeptRows,
         own: &mut Bound,
-    ) -> Result<bool> {
-        let Some(last) = ready.last() else { return Ok(false) };
-        let Planned::Query { tree: Ok(finish), .. } = &last.compiled.plan else { return Ok(false) };
+    ) -> Result<()> {
+        let Some(last) = ready.last() else { return Ok(()) };
+        let Planned::Query { tree: Ok(finish), .. } = &last.compiled.plan else { return Ok(()) };
         let is_kept = |at: usize| last.params.get(at.wrapping_sub(1)).is_some_and(|n| *n > all.parameters);
         // Home has none of these tables.
         if finish.texts().iter().any(|text| text.params().any(is_kept)) {
-            return Ok(false);
+            return Ok(());
         }
         let rows: u64 = kept.values().map(|rows| rows.rows).sum();
         let (made, tables) = tables(ready, all, last, kept);
@@ -59,18 +59,17 @@ impl<C: Client> Work<'_, C> {
             _ => ROWS_MIN,
         };
         if rows < least || made.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         let request = crate::request::Request::bound(&last.compiled.text, Some(own));
         let mut nodes = BTreeSet::new();
         for part in finish.parts() {
             nodes.extend(self.part_nodes(&last.compiled, &request, part).await?);
         }
-        let done = self.fill_tables(&nodes, &made).await?;
-        if done {
+        if self.fill_tables(&nodes, &made).await? {
             own.tables = Some(Arc::new(tables));
         }
-        Ok(done)
+        Ok(())
     }
 
     /// The tables on each of these nodes; `false`: one of them can't have them, and none has.
