@@ -2,6 +2,8 @@
 //!
 //! Each has exactly the parameters its text names, numbered anew. What a text means is not known here.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use plan::{Piece, Text};
 
@@ -72,7 +74,7 @@ impl<'f> Fill<'f> {
         let pieces = texts.into_iter().flat_map(Text::pieces);
         match &self.bound.tables {
             None => pieces.for_each(|piece| writer.piece(piece)),
-            Some(tables) => writer.pieces_over(tables, &pieces.collect::<Vec<_>>()),
+            Some(tables) => writer.pieces_over(tables, pieces.cloned().collect()),
         }
         writer.out
     }
@@ -121,19 +123,17 @@ impl Writer<'_> {
     }
 
     /// All of these, with tables in the places of the parameters whose rows they have.
-    fn pieces_over(&mut self, tables: &RowsTables, pieces: &[&Piece]) {
-        let mut rest = pieces;
-        while let Some((piece, behind)) = rest.split_first() {
-            match table_next(tables, piece, behind) {
-                Some((sql, used)) => {
+    fn pieces_over(&mut self, tables: &RowsTables, mut rest: VecDeque<Piece>) {
+        while let Some(piece) = rest.pop_front() {
+            match table_next(tables, &piece, rest.make_contiguous()) {
+                Some(next) => {
                     self.out.once = true;
-                    self.out.sql.push_str(&sql);
-                    rest = &behind[used..];
+                    self.out.sql.push_str(&next.sql);
+                    rest.drain(..next.used);
+                    // The next one may begin there.
+                    rest.push_front(Piece::Sql(next.behind));
                 }
-                None => {
-                    self.piece(piece);
-                    rest = behind;
-                }
+                None => self.piece(&piece),
             }
         }
     }
@@ -198,8 +198,18 @@ const ROWS_OF: &str = "ROWS FROM (pg_catalog.unnest(";
 const NEXT_OF: &str = ") , pg_catalog.unnest(";
 const END_OF: &str = ") )";
 
-/// Where rows of a table's parameters begin: the SQL around the table's name, and how many pieces they take besides the first.
-fn table_next(tables: &RowsTables, piece: &Piece, behind: &[&Piece]) -> Option<(String, usize)> {
+/// A table in the place of parameters.
+struct TableNext {
+    /// All before it, and its name.
+    sql: String,
+    /// What stands behind the last parameter's function.
+    behind: String,
+    /// How many pieces that was, besides the first.
+    used: usize,
+}
+
+/// The table whose parameters' rows begin here.
+fn table_next(tables: &RowsTables, piece: &Piece, behind: &[Piece]) -> Option<TableNext> {
     let (Piece::Sql(sql), Piece::Param(first)) = (piece, behind.first()?) else { return None };
     let before = sql.strip_suffix(ROWS_OF)?;
     let table = tables.0.iter().find(|table| table.first == *first)?;
@@ -210,7 +220,8 @@ fn table_next(tables: &RowsTables, piece: &Piece, behind: &[&Piece]) -> Option<(
             return None;
         }
         if n + 1 == table.width {
-            return Some((format!("{before}{}{}", table.name, sql.strip_prefix(END_OF)?), used));
+            let behind = sql.strip_prefix(END_OF)?.to_string();
+            return Some(TableNext { sql: format!("{before}{}", table.name), behind, used });
         }
         if sql != NEXT_OF {
             return None;
