@@ -88,6 +88,14 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(skip)
 
 
+def pytest_collection_finish(session):
+    """Groups whose names nobody reads would cost an hour, and tests that must not run beside each other would."""
+    if getattr(session.config.option, "loadgroup", False):
+        lost = [item.nodeid for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid.rpartition("]")[2]]
+        if lost:
+            raise pytest.UsageError(f"pytest-xdist's groups are not heeded: {lost[0]}")
+
+
 def pytest_terminal_summary(terminalreporter):
     """Sums up the differential suite, whose items each compare many statements."""
     totals: dict[str, int] = {}
