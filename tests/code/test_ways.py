@@ -384,7 +384,21 @@ def test_transactions_of_other_manners(both, begin):
             connection.execute("commit")
 
 
-def test_who_may_not_make_temporary_tables(both, herd_many):
+@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+@pytest.mark.parametrize("setting", ["default_transaction_read_only = on", "temp_buffers = 100", "default_statistics_target = 7", "default_transaction_isolation = 'repeatable read'", "search_path = bc, pg_temp, public"])
+def test_sessions_of_other_manners(both, herd, setting, way):
+    plain, _ = both
+    with herd.connect() as many:
+        many.execute("set search_path = bc, public")
+        many.execute(f"set {setting}")
+        go(many, way)
+        for query in [*OTHER_WAY[:6], *SHUFFLED[:3]]:
+            assert answer(many, query) == answer(plain, query), query
+        assert many.execute("show default_statistics_target").fetchone() == ("7" if "= 7" in setting else "100",)
+
+
+@pytest.mark.parametrize("way", ["broadcast", "shuffle"])
+def test_who_may_not_make_temporary_tables(both, herd_many, way):
     plain, many = both
     many.execute("create role bc_poor login")
     grants = ["grant usage on schema bc to bc_poor", "grant select on all tables in schema bc to bc_poor"]
@@ -395,8 +409,8 @@ def test_who_may_not_make_temporary_tables(both, herd_many):
             with node.connect() as direct:
                 direct.execute("revoke temporary on database postgres from public")
         many.execute("set role bc_poor")
-        go(many, "shuffle")
-        for query in SHUFFLED[:4]:
+        go(many, way)
+        for query in [*OTHER_WAY[:4], *SHUFFLED[:4]]:
             assert answer(many, query) == answer(plain, query)
     finally:
         many.execute("reset role")
