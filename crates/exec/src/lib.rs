@@ -15,7 +15,6 @@ mod carried;
 mod client;
 mod column_settings;
 mod copy;
-mod copy_rows;
 mod counters;
 mod ddl;
 mod error;

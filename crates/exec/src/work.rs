@@ -9,6 +9,7 @@ pub mod ask_key;
 pub mod by_rule;
 pub mod code;
 pub mod copy_lane;
+pub mod copy_rows;
 pub mod cut;
 pub mod cut_statement;
 pub mod describe;

@@ -15,10 +15,10 @@ use txn::Lane;
 use crate::arrays::Arrays;
 use crate::budget::Taken;
 use crate::client::Client;
-use crate::copy_rows::Fill;
 use crate::error::{ExecError, Result};
 use crate::query::part_rows::PartRows;
 use crate::work::Work;
+use crate::work::copy_rows::Fill;
 use crate::work::rows::{self, Reply};
 
 /// Bytes of all parts that are held before the next rows are put into a table; of a part that has one, before more are.

@@ -243,6 +243,7 @@ pub struct KeptTurn {
 }
 
 impl KeptTurn {
+    /// All that have come.
     pub fn of(arrays: Arrays, taken: Taken) -> Self {
         let rows = arrays.rows;
         KeptTurn { arrays: arrays.finish(), rows, _taken: taken }

@@ -11,13 +11,13 @@ use txn::{Lane, Participant};
 
 use crate::arrays::Array;
 use crate::client::Client;
-use crate::copy_rows::Fill;
 use crate::error::{ExecError, Result};
 use crate::moves::Choice;
 use crate::query::spill::{STATISTICS_TARGET, analyze};
 use crate::request::{Bound, RowsTable, RowsTables};
 use crate::router::compiled::ReadyTurn;
 use crate::work::Work;
+use crate::work::copy_rows::Fill;
 use crate::work::rows;
 use crate::write::in_turn::KeptRows;
 
