@@ -9,7 +9,8 @@ import pytest
 
 from .conftest import NODES
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+# In no group: each process has a herd of its own, and what one test has moved by itself weighs less on the next.
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(300)]
 
 SHARDS = 6
 
@@ -142,7 +143,7 @@ def automatic(elastic):
         time.sleep(0.2)
 
 
-def _until(what, seconds_max: float = 60) -> None:
+def _until(what, seconds_max: float = 120) -> None:
     deadline = time.monotonic() + seconds_max
     while not what():
         assert time.monotonic() < deadline
@@ -203,7 +204,7 @@ def test_moves_no_more_than_it_may(elastic, automatic):
 
     _a_while_ago(elastic)
     automatic(auto_interval="1s", auto_rebalance="size", auto_move_bytes_per_hour="1kB")
-    _until(blocked, 30)
+    _until(blocked, 90)
     held = elastic.shards("r_bound")
     assert sum(held[shard] != node for shard, node in before.items()) <= 1 and _plan(elastic, "size") != []
     time.sleep(3)
@@ -249,7 +250,7 @@ def test_splits_hash_shards_by_itself(elastic, automatic):
     _a_while_ago(elastic)
     automatic(auto_interval="1s", auto_split_bytes="1MB")
     # Of 3.2 MB and more: each shard once, and no half of them once more.
-    _until(lambda: len(elastic.shards("r_hash")) >= 2 * len(before), 30)
+    _until(lambda: len(elastic.shards("r_hash")) >= 2 * len(before), 90)
     _until(lambda: not elastic.on_node(1, "select from herd.job where state = 'running'"))
     time.sleep(3)
     with elastic.b.connect() as connection:
@@ -268,6 +269,6 @@ def test_one_large_key_is_not_split_for_ever(elastic, automatic):
     _a_while_ago(elastic)
     automatic(auto_interval="1s", auto_split_bytes="100kB")
     # Once, which shows that another one would be of no use. Of an even number of shards, one would be another's half already.
-    _until(lambda: len(elastic.shards("r_one")) == 4, 30)
+    _until(lambda: len(elastic.shards("r_one")) == 4, 90)
     time.sleep(6)
     assert len(elastic.shards("r_one")) == 4
