@@ -48,6 +48,8 @@ pub struct Writer {
     signed: Vec<i64>,
     /// The stream is not read any more until it begins anew.
     failed: bool,
+    /// What could not be written ends here at the latest, if anything could not.
+    stuck_at: Option<Lsn>,
     /// How many there have been.
     stream: u64,
     /// The same of sorts of copies.
@@ -71,6 +73,7 @@ impl Writer {
             pending: false,
             signed: Vec::new(),
             failed: true,
+            stuck_at: None,
             stream: 0,
             sorts: 0,
             last_commit: now,
@@ -121,15 +124,25 @@ impl Writer {
     fn fail(&mut self, error: &Error) {
         tracing::warn!("what was read of the node's stream can't be used: {error}");
         self.failed = true;
-        self.undo();
-        let Error::Copy { id, why } = error else {
+        if let Error::Copy { id, why } = error {
+            self.undo();
+            if let Err(error) = self.lose(*id, why) {
+                tracing::error!("{error}");
+            }
+        } else {
+            let at = self.current.map_or(self.done, |(last, _)| last.max(self.done));
+            self.stuck_at = self.stuck_at.max(Some(at));
+            self.undo();
             self.shared.is_stuck(&error.to_string());
-            return self.shared.failures.send_modify(|n| *n += 1);
-        };
-        if let Err(error) = self.lose(*id, why) {
-            tracing::error!("{error}");
         }
         self.shared.failures.send_modify(|n| *n += 1);
+    }
+
+    /// Tells of it once the stream is beyond what could not be written, although nothing had to be: what comes before that says nothing.
+    fn goes_on(&mut self) {
+        if self.stuck_at.take_if(|at| self.done > *at).is_some() {
+            self.shared.goes_on();
+        }
     }
 
     /// The copy is no more, and will be made anew.
@@ -252,6 +265,7 @@ impl Writer {
         if self.done > stored && self.last_stored.elapsed() >= STORE_IDLE_EVERY {
             self.commit()?;
         } else if self.done > applied {
+            self.goes_on();
             self.shared.position.send_modify(|position| position.applied = self.done);
         }
         Ok(())
@@ -298,6 +312,8 @@ impl Writer {
         self.pending = false;
         (self.last_commit, self.last_stored) = (Instant::now(), Instant::now());
         self.pause = (began.elapsed() * COMMIT_SHARE).clamp(COMMIT_EVERY, COMMIT_EVERY_MAX);
+        // DuckDB takes what it is given.
+        self.stuck_at = None;
         self.shared.goes_on();
         self.shared.position.send_replace(Position { applied: self.done, stored: self.done });
         Ok(())
