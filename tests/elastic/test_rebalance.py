@@ -9,8 +9,7 @@ import pytest
 
 from .conftest import NODES
 
-# In no group: each process has a herd of its own, and what one test has moved by itself weighs less on the next.
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
 
 SHARDS = 6
 

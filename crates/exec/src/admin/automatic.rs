@@ -8,7 +8,7 @@ use ::plan::admin::{AdminCall, AdminFunction, Arg, By};
 use catalog::{NodeId, Row, Snapshot, quote_literal};
 use key::Bound;
 
-use super::move_shard::{Goal, Measured, Measures, goal_next, measured, move_call, units};
+use super::move_shard::{Goal, Measured, Measures, goal_next, group_of, measured, move_call, units};
 use crate::error::Result;
 use crate::router::herd::Herd;
 
@@ -29,11 +29,15 @@ const SETTINGS: &str = "SELECT coalesce(max(v) FILTER (WHERE n = 'herd.auto_reba
       FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase AND d.datname = current_database(), unnest(s.setconfig) c, \
            LATERAL (SELECT split_part(c, '=', 1), substr(c, strpos(c, '=') + 1)) AS o (n, v) WHERE s.setrole = 0";
 
-/// What of automatic jobs is not over an hour ago: what they have copied, which shards they have moved, and what has come to nothing. And whether
-/// somebody moves shards, or has until a moment ago: one after another, perhaps.
-const RECENT: &str = "SELECT p.kind, p.arguments ->> 'group', p.arguments ->> 'shard', p.state, \
+/// What of automatic jobs is not over an hour ago: what they have copied, which shards they have moved, and what has come to nothing. A group
+/// without any of the tables that it had is another one by the same number. And whether somebody moves shards, or has until a moment ago: one
+/// after another, perhaps.
+const RECENT: &str = "SELECT p.kind, g.id::text, p.arguments ->> 'shard', p.state, \
            coalesce((SELECT sum(j.bytes_done) FROM herd.job j WHERE j.parent = p.id), 0)::int8, NULL \
-      FROM herd.job p WHERE p.arguments @> '{\"automatic\": true}' AND coalesce(p.ended_at, now()) > now() - interval '1 hour' \
+      FROM herd.job p \
+      LEFT JOIN herd.colocation g ON g.id = (p.arguments ->> 'group')::int4 \
+            AND EXISTS (SELECT FROM herd.relation r WHERE r.colocation = g.id AND p.arguments -> 'tables' @> to_jsonb(r.oid::int8)) \
+     WHERE p.arguments @> '{\"automatic\": true}' AND coalesce(p.ended_at, now()) > now() - interval '1 hour' \
      UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, bool_or(j.state = 'running' OR j.ended_at > now() - interval '10 s' AND j.parent IS NULL AND j.call IS NULL)::text \
       FROM herd.job j";
 
@@ -102,7 +106,7 @@ impl Automatic {
         candidates.retain(|c| !recent.failed.contains(&(c.call.name.clone(), c.unit)));
         let fits = |c: &&Candidate| recent.copied == 0 || recent.copied + c.bytes <= settings.bytes_per_hour;
         match candidates.iter().find(fits) {
-            Some(candidate) => enter(herd, candidate).await,
+            Some(candidate) => enter(herd, &snapshot, candidate).await,
             None => {
                 if let Some(first) = candidates.first() {
                     self.warn(&format!("{} is more than may be moved in this hour", first.call.statement()));
@@ -149,8 +153,8 @@ impl Recent {
             let text = |at: usize| row.get(at).and_then(|v| v.as_deref());
             recent.is_busy |= text(5) == Some("true");
             let number = |at: usize| text(at).and_then(|v| v.parse().ok());
-            let (Some(kind), Some(state), Some(unit)) = (text(0), text(3), number(1).zip(number(2))) else { continue };
             recent.copied += text(4).and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
+            let (Some(kind), Some(state), Some(unit)) = (text(0), text(3), number(1).zip(number(2))) else { continue };
             match state {
                 "done" if kind == "move_shard" => drop(recent.moved.insert(unit)),
                 "failed" | "cancelled" => drop(recent.failed.insert((kind.to_string(), unit))),
@@ -230,16 +234,18 @@ fn a_move(
 }
 
 /// Unless a job runs, or somebody else is about to enter one.
-async fn enter(herd: &Herd, candidate: &Candidate) -> Result<bool> {
+async fn enter(herd: &Herd, snapshot: &Snapshot, candidate: &Candidate) -> Result<bool> {
     let Candidate { call, unit: (group, shard), .. } = candidate;
     let Some((_, Arg::Text(table))) = call.args.first() else { return Ok(false) };
+    let tables: Vec<String> = group_of(snapshot, *group).into_iter().map(|r| r.oid.to_string()).collect();
     let enter = format!(
         "INSERT INTO herd.job (kind, about, arguments, router, step, call, caller) \
-         SELECT {}, {}, jsonb_build_object('automatic', true, 'group', {group}, 'shard', {shard}), '', 'wait', {}, r.oid \
+         SELECT {}, {}, jsonb_build_object('automatic', true, 'group', {group}, 'shard', {shard}, 'tables', '[{}]'::jsonb), '', 'wait', {}, r.oid \
            FROM pg_roles r WHERE r.rolname = current_user AND pg_try_advisory_xact_lock({LOCK}) \
             AND NOT EXISTS (SELECT FROM herd.job j WHERE j.state = 'running') RETURNING id",
         quote_literal(&call.name),
         quote_literal(table),
+        tables.join(", "),
         quote_literal(&call.statement()),
     );
     let entered = !herd.own.rows(&herd.config.home, &enter).await?.is_empty();
@@ -277,10 +283,12 @@ mod tests {
         let rows = [
             row(["move_shard", "1", "2", "done", "100", ""]),
             row(["split_shard", "1", "3", "failed", "5", ""]),
+            // Of a group that is gone.
+            row(["move_shard", "", "4", "done", "10", ""]),
             row(["", "", "", "", "", "false"]),
         ];
         let recent = Recent::of(&rows);
-        assert_eq!((recent.copied, recent.is_busy), (105, false));
+        assert_eq!((recent.copied, recent.is_busy), (115, false));
         assert_eq!(recent.moved, HashSet::from([(1, 2)]));
         assert_eq!(recent.failed, HashSet::from([("split_shard".to_string(), (1, 3))]));
         assert!(Recent::of(&[row(["", "", "", "", "", "true"])]).is_busy);
