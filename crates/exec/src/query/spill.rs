@@ -167,7 +167,7 @@ impl Spill {
         self.settle().await?;
         let Some(lane) = &mut self.lane else { return Ok(false) };
         let held = parts.iter().zip(types).enumerate().filter(|(_, (part, _))| matches!(part, PartRows::Held(_)));
-        let tables: Vec<_> = held.map(|(n, (_, types))| create(n, types)).collect();
+        let tables: Vec<_> = held.map(|(n, (_, types))| create(&table(n), 'c', types)).collect();
         if tables.is_empty() {
             return Ok(false);
         }
@@ -232,7 +232,7 @@ impl Spill {
         }
         self.settle().await?;
         let Some(lane) = &mut self.lane else { return Ok(false) };
-        let made = lane.run(&create(n, types)).await;
+        let made = lane.run(&create(&table(n), 'c', types)).await;
         if self.tables == 0 && matches!(&made, Err(pool::PoolError::Server(e)) if !e.is_fatal()) {
             // No right to make one, a type no table can have, or a setting that can't be made here: then it is held.
             self.allowed = false;
@@ -312,10 +312,10 @@ pub fn analyze(tables: &[String], as_told: bool) -> String {
     }
 }
 
-/// The statement that makes the table of part `n`.
-fn create(n: usize, types: &[String]) -> String {
-    let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("c{i} {t}")).collect();
-    format!("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP", table(n), columns.join(", "))
+/// The statement that makes a table for rows; its columns are called `column` and a number, from 0.
+pub fn create(table: &str, column: char, types: &[String]) -> String {
+    let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("{column}{i} {t}")).collect();
+    format!("CREATE TEMPORARY TABLE {table} ({}) ON COMMIT DROP", columns.join(", "))
 }
 
 /// The table of part `n`.

@@ -13,7 +13,7 @@ use crate::arrays::Array;
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::moves::Choice;
-use crate::query::spill::{STATISTICS_TARGET, analyze};
+use crate::query::spill::{STATISTICS_TARGET, analyze, create};
 use crate::request::{Bound, RowsTable, RowsTables};
 use crate::router::compiled::ReadyTurn;
 use crate::work::Work;
@@ -75,7 +75,7 @@ impl<C: Client> Work<'_, C> {
     /// The tables on each of these nodes; `false`: one of them can't have them, and none has.
     async fn fill_tables(&mut self, nodes: &BTreeSet<NodeId>, made: &[Made<'_>]) -> Result<bool> {
         let fills: Vec<Fill> = made.iter().map(Made::fill).collect();
-        let create: Vec<String> = made.iter().map(Made::create).collect();
+        let create: Vec<String> = made.iter().map(|one| create(&one.name, 'v', one.types)).collect();
         let create = format!("SAVEPOINT herd_tables; {}", create.join("; "));
         let names: Vec<String> = made.iter().map(|one| one.name.clone()).collect();
         let end = analyze(&names, self.has_set(STATISTICS_TARGET)) + "; RELEASE herd_tables";
@@ -158,11 +158,6 @@ fn tables<'k>(
 }
 
 impl Made<'_> {
-    fn create(&self) -> String {
-        let columns: Vec<String> = self.types.iter().enumerate().map(|(i, t)| format!("v{i} {t}")).collect();
-        format!("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP", self.name, columns.join(", "))
-    }
-
     fn fill(&self) -> Fill {
         Fill::of(&self.name, self.types, self.arrays.to_vec())
     }
