@@ -103,8 +103,13 @@ fn said(call: &Asked, own: &NodeEnum) -> Option<NodeEnum> {
 }
 
 fn asked<'c>(f: &'c FuncCall, cx: &Context) -> Option<Asked<'c>> {
-    let [argument] = &f.args[..] else { return None };
     let (schema, name) = names::qualified(&f.funcname);
+    let argument = match &f.args[..] {
+        [argument] => argument,
+        // The file of rows itself; of the others nothing is known here.
+        [argument, fork] if name == "pg_relation_size" && is_main(fork) => argument,
+        _ => return None,
+    };
     if (schema, name) == (Some("herd"), "table_size") {
         return Some(Asked { bytes: "total_bytes", argument, own: false });
     }
@@ -123,6 +128,14 @@ fn asked<'c>(f: &'c FuncCall, cx: &Context) -> Option<Asked<'c>> {
     // What a parameter names is known when it runs: where all tables are home's, home says it.
     let unknown = || is_parameter(argument) && !cx.snapshot.groups.is_empty();
     (unknown() || distributed()).then_some(Asked { bytes, argument, own: true })
+}
+
+fn is_main(fork: &Node) -> bool {
+    match &fork.node {
+        Some(NodeEnum::AConst(c)) => matches!(&c.val, Some(Val::Sval(s)) if s.sval == "main"),
+        Some(NodeEnum::TypeCast(t)) => t.arg.as_deref().is_some_and(is_main),
+        _ => false,
+    }
 }
 
 fn is_parameter(node: &Node) -> bool {
