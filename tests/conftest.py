@@ -96,6 +96,12 @@ def pytest_collection_finish(session):
             raise pytest.UsageError(f"pytest-xdist's groups are not heeded: {lost[0]}")
 
 
+def pytest_runtest_logreport(report):
+    """Says at once what failed, and why: of a run that is ended from outside, nothing else would be known."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid} ({report.when}, {report.duration:.0f} s)\n{report.longreprtext[-3000:]}", flush=True)
+
+
 def pytest_terminal_summary(terminalreporter):
     """Sums up the differential suite, whose items each compare many statements."""
     totals: dict[str, int] = {}
