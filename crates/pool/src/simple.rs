@@ -41,7 +41,7 @@ impl Conn {
     }
 
     /// As [`simple_all`](Self::simple_all), for questions that come again and again: their plans are kept on the node. For connections on which
-    /// no code has run that may close what is prepared.
+    /// nobody else's code runs, and which nobody resets.
     pub async fn kept_all(&mut self, sqls: &[String]) -> Vec<Result<Vec<Row>, PoolError>> {
         self.ask_all(sqls, is_question).await
     }

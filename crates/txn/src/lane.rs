@@ -257,9 +257,7 @@ impl catalog::Query for Lane {
             self.settle_before().await
         };
         match settled.await {
-            // Code may have closed what is prepared there.
-            Ok(()) if self.conn.tainted => self.conn.simple_all(sqls).await,
-            Ok(()) => self.conn.kept_all(sqls).await,
+            Ok(()) => self.conn.simple_all(sqls).await,
             Err(e) => vec![Err(e)],
         }
     }
