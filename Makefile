@@ -10,8 +10,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 export VENV ?= .venv
-# pytest's processes; each has its own PostgreSQL and herd. Many tests wait more than they compute: three keep two cores busy.
-WORKERS ?= 3
+# pytest's processes; each has its own PostgreSQL and herd. Many tests wait more than they compute: four keep two cores busy.
+WORKERS ?= 4
 PYTEST_ARGS ?=
 
 ENV := . scripts/env.sh;
