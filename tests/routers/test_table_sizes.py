@@ -99,6 +99,9 @@ def test_functions(sized):
         assert _one(c, "select pg_total_relation_size(%s::regclass)", ("l",)) == _one(c, "select total_bytes from herd.table_sizes where name = 'l'")
         main = _sum(_on_nodes(sized, SHARDS.format("t")))[0]
         assert _one(c, "select pg_relation_size('s.t')") == main == _one(c, "select pg_relation_size('s.t'::regclass, 'main')")
+        assert _one(c, "select pg_relation_size('s.t', 'main'::text)") == main
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            c.execute("select pg_relation_size('s.t', 'main'::varchar(2))")
         assert _one(c, "select pg_size_pretty(herd.table_size('s.t'))") == _one(c, "select pg_size_pretty(%s::bigint)", (total,))
         assert c.execute("select herd.table_size('l') = pg_total_relation_size('l'), herd.table_size('r') = pg_total_relation_size('r'), herd.table_size(null)").fetchone() == (True, True, None)
         assert c.execute("select herd.table_size('s.t'), pg_table_size('s.t') as y").description[0].name == "table_size"

@@ -11,7 +11,7 @@ use sql::{NodeEnum, names, relations, search};
 
 use crate::admin::split_name;
 use crate::router_views::RouterView;
-use crate::{Context, decide, rewrite};
+use crate::{Context, decide, needs, rewrite};
 
 /// What a call asks of the view.
 struct Asked<'c> {
@@ -130,11 +130,14 @@ fn asked<'c>(f: &'c FuncCall, cx: &Context) -> Option<Asked<'c>> {
     (unknown() || distributed()).then_some(Asked { bytes, argument, own: true })
 }
 
+/// Other types than text cut it short.
 fn is_main(fork: &Node) -> bool {
     match &fork.node {
-        Some(NodeEnum::AConst(c)) => matches!(&c.val, Some(Val::Sval(s)) if s.sval == "main"),
-        Some(NodeEnum::TypeCast(t)) => t.arg.as_deref().is_some_and(is_main),
-        _ => false,
+        Some(NodeEnum::TypeCast(t)) => {
+            let is_text = t.type_name.as_ref().is_some_and(|of| names::last(&of.names) == "text");
+            is_text && t.arg.as_deref().is_some_and(is_main)
+        }
+        _ => needs::constant(fork) == Some("main"),
     }
 }
 
