@@ -124,15 +124,14 @@ impl Writer {
     fn fail(&mut self, error: &Error) {
         tracing::warn!("what was read of the node's stream can't be used: {error}");
         self.failed = true;
+        let at = self.current.map_or(self.done, |(last, _)| last.max(self.done));
+        self.undo();
         if let Error::Copy { id, why } = error {
-            self.undo();
             if let Err(error) = self.lose(*id, why) {
                 tracing::error!("{error}");
             }
         } else {
-            let at = self.current.map_or(self.done, |(last, _)| last.max(self.done));
             self.stuck_at = self.stuck_at.max(Some(at));
-            self.undo();
             self.shared.is_stuck(&error.to_string());
         }
         self.shared.failures.send_modify(|n| *n += 1);
