@@ -246,6 +246,61 @@ def test_nobody_waits_for_somebody_elses_lock(tables):
     assert asyncio.run(run()) < 2
 
 
+def test_nobody_waits_for_a_table_that_somebody_else_reads(tables):
+    """Who reads a table that is locked waits for that, not those whose reads go the same way, though all of them run on one connection."""
+
+    async def run():
+        readers = [await connect(tables.server) for _ in range(16)]
+        blocked = [await connect(tables.server) for _ in range(4)]
+        holders = [await connect(node) for node in tables.herd.node_servers]
+        locked, over = asyncio.Event(), asyncio.Event()
+
+        async def wait(connection):
+            """Until it has waited for the lock."""
+            while not locked.is_set() or not over.is_set():
+                assert [tuple(row) for row in await connection.fetch("SELECT label FROM things WHERE id = $1", 0)] == [("the first",)]
+
+        async def busy(connection, n):
+            """How many reads there were while the table was locked, and how long one took at most."""
+            number, slowest, began = 0, 0.0, None
+            while began is None or time.monotonic() - began < 1:
+                begun = time.monotonic()
+                assert len(await connection.fetch("SELECT n FROM counters WHERE id = $1", 160 + (n + number) % 20)) == 1
+                if locked.is_set():
+                    began = began or begun
+                    number, slowest = number + 1, max(slowest, time.monotonic() - begun)
+            return number, slowest
+
+        reading = [asyncio.create_task(busy(c, n)) for n, c in enumerate(readers)]
+        waiting = [asyncio.create_task(wait(c)) for c in blocked]
+        await asyncio.sleep(0.5)
+        for holder in holders:
+            await holder.execute("BEGIN")
+            shards = await holder.fetch("SELECT inhrelid::regclass::text AS shard FROM pg_inherits WHERE inhparent = 'things'::regclass")
+            local = [row["shard"] for row in shards if await holder.fetchval("SELECT relkind FROM pg_class WHERE oid = to_regclass($1)", row["shard"]) == b"r"]
+            await holder.execute(f"LOCK TABLE {', '.join(local)} IN ACCESS EXCLUSIVE MODE")
+        locked.set()
+        done = await asyncio.wait_for(asyncio.gather(*reading), 60)
+        assert not any(task.done() for task in waiting)
+        over.set()
+        for holder in holders:
+            await holder.execute("ROLLBACK")
+        await asyncio.wait_for(asyncio.gather(*waiting), 60)
+        for connection in [*readers, *blocked, *holders]:
+            await connection.close()
+        return done
+
+    before = tables.shared()
+    done = asyncio.run(run())
+    after = tables.shared()
+    assert after["statements"] - before["statements"] > 1000
+    # One of those who wait was in somebody's batch.
+    assert after["sent_away"] > before["sent_away"]
+    assert min(number for number, _ in done) > 10
+    # The machine may be busy.
+    assert max(slowest for _, slowest in done) < 0.9
+
+
 def test_it_can_be_turned_off(tables):
     async def run():
         connections = [await connect(tables.server) for _ in range(16)]

@@ -12,6 +12,7 @@
 //! somebody else's transaction), nor what their rows are.
 
 mod many;
+mod pace;
 mod queue;
 mod reply;
 mod worker;
@@ -182,17 +183,13 @@ struct QueueKey {
 pub struct SharedQueues {
     pools: Pools,
     queues: RwLock<HashMap<QueueKey, Arc<SharedQueue>>>,
-    /// Connections a queue of reads, or of writes, uses at once.
-    readers: usize,
-    writers: usize,
     counters: Arc<Counters>,
 }
 
 impl SharedQueues {
-    /// So many connections at once for each queue of reads, and of writes; panics if one is 0.
-    pub fn new(pools: Pools, readers: usize, writers: usize) -> Self {
-        assert!(readers > 0 && writers > 0, "a queue needs a connection");
-        SharedQueues { pools, queues: RwLock::default(), readers, writers, counters: Arc::default() }
+    /// None yet.
+    pub fn new(pools: Pools) -> Self {
+        SharedQueues { pools, queues: RwLock::default(), counters: Arc::default() }
     }
 
     /// The queue for statements of one role under these settings. Keep it for as long as they stay the same.
@@ -211,13 +208,9 @@ impl SharedQueues {
         if queues.len() >= QUEUES_MAX {
             queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         }
-        let at_once = match kind {
-            QueueKind::Read => self.readers,
-            QueueKind::Write => self.writers,
-        };
         let new = || {
             let (pools, counters) = (self.pools.clone(), self.counters.clone());
-            Arc::new(SharedQueue::new(pools, target.clone(), login.clone(), settings.clone(), kind, at_once, counters))
+            Arc::new(SharedQueue::new(pools, target.clone(), login.clone(), settings.clone(), kind, counters))
         };
         queues.entry(key).or_insert_with(new).clone()
     }

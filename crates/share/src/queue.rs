@@ -6,18 +6,24 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings};
 use tokio::sync::{Notify, oneshot};
 
+use crate::pace::Pace;
 use crate::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, Outcome, QueueKind, STUCK, SharedStatement, worker};
 
 /// A queue this much longer than a batch is worth one more connection.
 const CROWD: usize = BATCH_MAX;
 /// Connections a crowd, or batches that are stuck, may add.
 const MORE_MAX: usize = 6;
+/// Connections a queue uses at once: short statements go together, and each more connection makes smaller batches.
+const AT_ONCE: usize = 1;
+/// The same of reads that are not short: their node works on several better than on one behind another.
+const AT_ONCE_LONG: usize = 4;
 
 /// Statements for one node, by one user under the same settings, and its workers.
 pub struct SharedQueue {
@@ -27,7 +33,6 @@ pub struct SharedQueue {
     pub(super) settings: Settings,
     pub(super) kind: QueueKind,
     pub(super) counters: Arc<Counters>,
-    at_once: usize,
     state: Mutex<State>,
 }
 
@@ -43,6 +48,8 @@ struct State {
     /// Of those, how many have run for too long to be waited for.
     stuck_workers: usize,
     stuck_alone: usize,
+    /// How long a statement takes.
+    pace: Pace,
 }
 
 impl State {
@@ -64,10 +71,9 @@ impl SharedQueue {
         login: ClientLogin,
         settings: Settings,
         kind: QueueKind,
-        at_once: usize,
         counters: Arc<Counters>,
     ) -> Self {
-        SharedQueue { pools, target, login, settings, kind, counters, at_once, state: Mutex::default() }
+        SharedQueue { pools, target, login, settings, kind, counters, state: Mutex::default() }
     }
 
     /// Whether this queue is the one for these settings.
@@ -85,10 +91,17 @@ impl SharedQueue {
         &self.target
     }
 
+    fn at_once(&self, state: &State) -> usize {
+        match self.kind {
+            QueueKind::Read if state.pace.is_long() => AT_ONCE_LONG,
+            _ => AT_ONCE,
+        }
+    }
+
     /// Runs alone if there is nobody to share with.
     pub fn alone(self: &Arc<Self>) -> Option<Alone> {
         let mut state = self.state.lock();
-        if state.busy() >= self.at_once || !state.queue.is_empty() {
+        if state.busy() >= self.at_once(&state) || !state.queue.is_empty() {
             return None;
         }
         state.alone += 1;
@@ -111,7 +124,7 @@ impl SharedQueue {
             state.next += 1;
             state.queue.push_back(Job { number, statement, bind, reply, given_up: told.clone() });
             let more = (state.queue.len() / CROWD).min(MORE_MAX);
-            let begin = state.busy() < self.at_once + more;
+            let begin = state.busy() < self.at_once(&state) + more;
             state.workers += usize::from(begin);
             (number, begin, !begin && state.workers == state.stuck_workers)
         };
@@ -209,7 +222,8 @@ impl SharedQueue {
 
     /// Somebody has made room: if statements wait, they are sent.
     fn go_on(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        let begin = !state.queue.is_empty() && state.busy() < self.at_once && state.workers <= self.at_once + MORE_MAX;
+        let at_once = self.at_once(&state);
+        let begin = !state.queue.is_empty() && state.busy() < at_once && state.workers <= at_once + MORE_MAX;
         state.workers += usize::from(begin);
         drop(state);
         if begin {
@@ -223,6 +237,11 @@ impl SharedQueue {
             many.refuse();
             self.counters.speaking.lock().insert(many.table().to_string());
         }
+    }
+
+    /// A batch of so many has taken so long.
+    pub(super) fn took(&self, statements: usize, time: Duration) {
+        self.state.lock().pace.took(statements, time);
     }
 
     pub(super) fn count(&self, statements: usize) {

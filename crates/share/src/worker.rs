@@ -3,10 +3,12 @@
 mod agree;
 mod batch;
 mod given_up;
+mod waits;
 
 use pool::{PoolError, PooledConn, Remembers};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crate::queue::SharedQueue;
 use crate::{Job, Outcome, QueueKind, STUCK};
@@ -70,11 +72,13 @@ async fn work(queue: Arc<SharedQueue>) {
         }
         queue.count(jobs.len());
         {
+            let (number, since) = (jobs.len(), Instant::now());
             // What runs with others waits for locks for a moment only.
             let given_up = match &jobs[..] {
-                [one] => Some((one.given_up.clone(), usable.cancel_key())),
+                [one] => Some(one.given_up.clone()),
                 _ => None,
             };
+            let (key, pid) = (usable.cancel_key(), usable.pid());
             let mut clean = true;
             {
                 let batch = run(&queue, &mut usable, &mut jobs);
@@ -83,7 +87,8 @@ async fn work(queue: Arc<SharedQueue>) {
                 if tokio::time::timeout(STUCK, &mut batch).await.is_err() {
                     queue.stuck_worker();
                     match given_up {
-                        Some((given_up, key)) => clean = given_up::run(batch, &given_up, &key).await,
+                        Some(given_up) => clean = given_up::run(batch, &given_up, &key).await,
+                        None if queue.kind == QueueKind::Read => clean = waits::run(batch, &queue, &key, pid).await,
                         None => batch.await,
                     }
                     queue.unstuck_worker();
@@ -92,6 +97,7 @@ async fn work(queue: Arc<SharedQueue>) {
             if !clean {
                 usable.mark_broken();
             }
+            queue.took(number, since.elapsed());
         }
         conn = Some(usable);
     }

@@ -30,10 +30,6 @@ use crate::router::sizes::Sizes;
 use crate::router::standbys::Standbys;
 use crate::spool::Disk;
 
-/// Connections that one shared queue of reads, or of writes, uses at once. More of them make smaller batches.
-const READERS: usize = 2;
-const WRITERS: usize = 1;
-
 /// What the operator has said of the herd.
 #[derive(Clone)]
 pub struct HerdConfig {
@@ -108,7 +104,7 @@ impl Herd {
         )));
         Herd {
             rows: RowQueues::default(),
-            shared: SharedQueues::new(pools.clone(), READERS, WRITERS),
+            shared: SharedQueues::new(pools.clone()),
             pools,
             own,
             roles,

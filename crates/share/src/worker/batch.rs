@@ -43,7 +43,7 @@ impl Batch {
             conn.sent_sync();
             batch.before = 1;
         }
-        if jobs.len() > 1 {
+        if jobs.len() > 1 && queue.kind == QueueKind::Write {
             put_lock_timeout(queue, conn);
             batch.own = true;
         }
@@ -234,7 +234,7 @@ impl Batch {
     }
 }
 
-/// Who waits for a lock shall not make the others of its batch wait: to the end of the transaction.
+/// Who waits for a lock shall not make the others of its batch wait: to the end of the transaction. Of reads see `waits.rs`.
 pub(super) fn put_lock_timeout(queue: &SharedQueue, conn: &mut PooledConn) {
     let most = queue.settings.at_most("lock_timeout", LOCK_TIMEOUT);
     let sql = format!("SELECT pg_catalog.set_config('lock_timeout','{}ms',true)", most.as_millis());
