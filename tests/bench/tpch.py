@@ -32,7 +32,7 @@ _KNOWN = {
 _INDEXES = ("CREATE INDEX ON lineitem (l_partkey, l_suppkey)", "CREATE INDEX ON orders (o_custkey)", "CREATE INDEX ON partsupp (ps_suppkey)")
 
 
-def _schema(shards: int, placed: bool | None) -> list[str]:
+def schema(shards: int, placed: bool | None) -> list[str]:
     """`placed`: as a person would; None: not distributed."""
     made = [s.strip() for s in tpch_rows.SCHEMA.split(";") if s.strip()]
     if placed is None:
@@ -44,7 +44,7 @@ def _schema(shards: int, placed: bool | None) -> list[str]:
     ]
 
 
-def _fill(server: Server, statements: list[str], rows: Path) -> None:
+def fill(server: Server, statements: list[str], rows: Path) -> None:
     with server.connect() as connection:
         for statement in statements:
             connection.execute(statement)
@@ -56,7 +56,7 @@ def _fill(server: Server, statements: list[str], rows: Path) -> None:
             connection.execute(statement)
 
 
-def _check_known(number: int, rows: list[tuple]) -> None:
+def check_known(number: int, rows: list[tuple]) -> None:
     if number not in _KNOWN:
         return
     printed = tuple(str(v.quantize(decimal.Decimal("0.01"))) if isinstance(v, decimal.Decimal) else str(v) for v in rows[0])
@@ -75,11 +75,11 @@ def main() -> None:
     chosen = parser.parse_args()
     numbers = [int(n) for n in chosen.only.split(",") if n] or list(tpch_queries.QUERIES)
     queries = {number: tpch_queries.QUERIES[number].format(scale=chosen.scale) for number in numbers}
-    fill = lambda placed: partial(_fill, statements=_schema(chosen.shards, placed), rows=chosen.rows)
-    with servers({"placed": fill(True), "own keys": fill(False)}, fill(None)) as (found, routers):
+    filled = lambda placed: partial(fill, statements=schema(chosen.shards, placed), rows=chosen.rows)
+    with servers({"placed": filled(True), "own keys": filled(False)}, filled(None)) as (found, routers):
         compare(
             f"TPC-H, scale {chosen.scale:g}, {chosen.shards} shards, medians of {chosen.rounds}", queries, found, routers, chosen.rounds, chosen.seconds,
-            is_ordered=lambda number, query: "order by" in query, **({"check": _check_known} if chosen.scale == 1 else {}),
+            is_ordered=lambda number, query: "order by" in query, **({"check": check_known} if chosen.scale == 1 else {}),
         )
 
 

@@ -219,11 +219,32 @@ class Expressions:
         if dice < 0.82 and of.kind in ("int", "num"):
             other = self.column("int", "num")
             return f"{sql} {rng.choice(_COMPARISONS)} {other[0] if other else 1}"
+        if dice < 0.84 and of.kind in ("date", "timestamp", "timestamptz") and rng.random() < 0.8:
+            return f"{sql} {rng.choice(_COMPARISONS)} {self._shifted(of)}"
         if dice < 0.84:
             return f"{self.constants.bare(of)} {rng.choice(_COMPARISONS)} {sql}"
         if dice < 0.86 and of.kind == "int":
             return f"{sql} {rng.choice(_COMPARISONS)} {rng.choice(['1.5', '2147483648', '99999999999999999999', '7.0', '0.1'])}"
         return f"{sql} {rng.choice(_COMPARISONS)} {self.constants.bare(of)}"
+
+    def _shifted(self, of: Type) -> str:
+        """A constant moment and an interval."""
+        rng = self.rng
+        n, unit = rng.choice([0, 1, 1, 2, 3, 11, 13, 28, 90, 400, -1, -7]), rng.choice(["year", "month", "month", "day", "day", "week", "hour", "minute", "second"])
+        if of.kind == "timestamptz" and rng.random() < 0.8:
+            unit = rng.choice(["hour", "minute", "second"])
+        some = [f"interval '{n} {unit}'", f"interval '{n} {unit}s'", f"'{n} {unit}s'::interval", f"interval '{n} {unit}s {rng.randrange(9)} {'hours' if unit != 'hour' else 'minutes'}'"]
+        if unit != "week":
+            some += [f"interval '{n}' {unit}"] * 2
+        if rng.random() < _REFUSED:
+            some = [f"interval '{n}-3'", f"interval '{n} fortnight'" if self.fails() else "interval '1:30'", "interval 'P1DT2H'", "interval '1.5 days'"]
+        start = rng.choice(["2000-01-01", "2024-02-29", "2023-12-31", "2024-03-31", "0001-01-15", "9999-12-30", "1999-08-30 23:59:59.999999"])
+        if of.kind == "timestamptz":
+            moment = rng.choice([f"timestamptz '{start}{rng.choice(['+00', '+02', '-03:30'])}'" if " " in start else f"timestamptz '{start} 00:00:00+00'", "now()", "current_timestamp"])
+            # What is stored is long ago, or to come.
+            return f"({moment} {rng.choice('+-')} {rng.choice(some)})"
+        word = of.kind if " " not in start else "timestamp"
+        return f"{word} '{start}' {rng.choice('+-')} {rng.choice(some)}"
 
     def _computed(self) -> str:
         """A comparison of something computed."""

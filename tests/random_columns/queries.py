@@ -38,10 +38,69 @@ class Queries:
         table = rng.choice(self.tables.all)
         if rng.random() < joins:
             return self._join()
+        if rng.random() < 0.08:
+            return self._within()
         alias = rng.choice(["", "", " x", ' as "T x"'])
         prefix = {"": rng.choice(["", "", f"{table.name}."]), " x": "x.", ' as "T x"': '"T x".'}[alias]
         columns = self._named(table, prefix)
         return f"{table.name}{alias}", Expressions(self.constants, columns, may_fail and rng.random() < 0.25), self._unique(table, prefix)
+
+    def _within(self) -> tuple[str, Expressions, list[tuple[str, Column]]]:
+        """A subquery of FROM: rows of one table, of several, groups, or different rows; with other names for some of its columns."""
+        rng = self.rng
+        if rng.random() < 0.3:
+            source, inner, unique = self._join()
+        else:
+            table = rng.choice(self.tables.all)
+            source, inner, unique = f"{table.name} y", Expressions(self.constants, self._named(table, "y."), False), self._unique(table, "y.")
+        where = self._where(inner, source)
+        some = rng.sample(inner.columns, min(len(inner.columns), rng.choice([2, 4, 8])))
+        plain = [(sql, c) for sql, c in some if c.type.kind in ("bool", "int", "text", "char", "date", "timestamp", "uuid") and "(" not in c.type.name]
+        dice = rng.random()
+        if dice < 0.3 and plain:
+            groups = plain[:2]
+            number = rng.choice([sql for sql, c in inner.columns if c.type is INT4] or ["1"])
+            items = [*groups, ("count(*)", Column("n_", INT8)), (f"sum({number})", Column("s_", INT8)), (f"max({number})", Column("x_", INT4))]
+            tail, unique = " group by " + ", ".join(sql for sql, _ in groups), groups
+        elif dice < 0.4 and plain:
+            items, tail, unique = plain, "", plain
+        else:
+            items, tail = list(dict.fromkeys([*unique, *some])), ""
+        word = "distinct " if dice >= 0.3 and dice < 0.4 and plain else ""
+        names = [c.name if rng.random() < 0.3 and [d.name for _, d in items].count(c.name) == 1 and not c.name.startswith("c_") else f"c_{n}" for n, (_, c) in enumerate(items)]
+        renamed = [Column(name, c.type) for name, (_, c) in zip(names, items)]
+        texts = ", ".join(f"{sql} as {c.sql}" for (sql, _), c in zip(items, renamed))
+        alias = "w"
+        if rng.random() < 0.3:
+            texts, alias = ", ".join(sql for sql, _ in items), f"w ({', '.join(c.sql for c in renamed)})"
+        columns = [(f"{rng.choice(['', 'w.'])}{c.sql}", c) for c in renamed]
+        named = dict(zip([sql for sql, _ in items], columns))
+        return f"(select {word}{texts} from {source}{where}{tail}) {alias}", Expressions(self.constants, columns, False), [named[sql] for sql, _ in unique]
+
+    def _subquery(self, make: Expressions) -> str:
+        """A condition with one: EXISTS, IN, or a total."""
+        rng = self.rng
+        keys = [(sql, c) for sql, c in make.columns if c.name == "k" and "." in sql]
+        table = rng.choice([*self.tables.all[:2], *self.tables.all[:2], self.tables.reference])
+        inner = self._named(table, "z.")
+        own = Expressions(self.constants, inner, False)
+        same = [sql for sql, c in keys if c.type == table.key.type]
+        both = Expressions(self.constants, inner + (keys if rng.random() < 0.5 else []), False)
+        condition = f"z.k = {rng.choice(same)} and {both.boolean(1)}" if same and rng.random() < 0.85 else own.boolean(1)
+        dice, word = rng.random(), rng.choice(["", "", "not "])
+        if dice < 0.4:
+            return f"{word}exists (select {rng.choice(['1', '1', 'z.k', '*'])} from {table.name} z where {condition})"
+        number, other = make.column("int"), own.column("int")
+        if not number or not other:
+            return f"exists (select 1 from {table.name} z where {condition})"
+        if dice < 0.6:
+            found = make.column("int", "text", "date", "timestamp", "char")
+            matching = own.column(found[1].kind)
+            return f"{found[0]} {word}in (select {matching[0]} from {table.name} z where {condition})" if matching else f"{number[0]} in (select {other[0]} from {table.name} z)"
+        if dice < 0.75:
+            return f"{number[0]} {word}in (select {other[0]} from {table.name} z where {condition} group by {other[0]} having count(*) {rng.choice(['>', '<', '='])} {rng.randrange(1, 4)})"
+        total = rng.choice(["max", "min", "count", "sum"])
+        return f"{number[0]} {rng.choice(['<', '>', '=', '<=', '<>'])} (select {total}({other[0]}) from {table.name} z where {condition})"
 
     def _named(self, table: Table, prefix: str) -> list[tuple[str, Column]]:
         # Now and then one that the copy has not.
@@ -84,6 +143,11 @@ class Queries:
         if self.rng.random() < 0.3:
             return f" where {needs}" if needs else ""
         condition = make.boolean(self.rng.choice([0, 1, 1, 2]))
+        # Beside what may fail it is not known of which rows that is computed.
+        if self.rng.random() < 0.1 and not make.failed:
+            make.may_fail = False
+            condition = f"{condition} {self.rng.choice(['and', 'and', 'or'])} {self._subquery(make)}"
+            condition = condition if not needs else f"({condition})"
         return f" where {needs} and {condition}" if needs else f" where {condition}"
 
     # -- aggregates

@@ -20,10 +20,12 @@ mod first_bytes;
 mod from;
 mod infer;
 mod mixed;
+mod moment;
 mod own;
 mod scalar;
 mod scans;
 mod select;
+mod subquery;
 mod types;
 
 use std::fmt;
@@ -47,7 +49,8 @@ pub enum ColumnRead {
 /// A Part as stores answer it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnPart {
-    /// DuckDB's SQL. In the place of [`Piece::Param`](crate::Piece::Param) stands what [`parameter`] writes of its value; it has no other pieces.
+    /// DuckDB's SQL. In the place of [`Piece::Param`](crate::Piece::Param) stands what [`parameter`] writes of its value, in that of
+    /// [`Piece::Now`](crate::Piece::Now) the same of a timestamptz; it has no other pieces.
     pub text: Text,
     /// The same for stores whose copies have the first bytes of long texts in columns of their own, where that is less to read.
     pub by_first_bytes: Option<Text>,

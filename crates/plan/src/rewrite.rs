@@ -231,9 +231,9 @@ fn query_of_clock(f: &ast::RangeFunction) -> Option<NodeEnum> {
 
 /// What a call that reads the clock gives.
 pub struct ClockType {
-    name: &'static str,
+    pub name: &'static str,
     /// Digits behind the seconds, where they are given; else −1.
-    digits: i32,
+    pub digits: i32,
     /// It is the statement's beginning, not the transaction's.
     pub of_statement: bool,
 }

@@ -15,12 +15,14 @@ use plan::{AddUp, Finish, Merge, Part, Piece, Planned, Slice, Text};
 use pool::PoolError;
 use tokio::task::JoinSet;
 use txn::Cuts;
+use wire::type_oid;
 
 use crate::arrays::Arrays;
 use crate::binary_text::text_of;
 use crate::client::{Answer, Client};
 use crate::column_settings::ColumnWay;
 use crate::error::{ExecError, Result};
+use crate::now::Now;
 use crate::query::finish::Answers;
 use crate::query::part_rows::PartRows;
 use crate::query::{add_up, counts};
@@ -213,8 +215,8 @@ impl<C: Client> Work<'_, C> {
         nodes: &BTreeSet<NodeId>,
         bound: &Bound,
     ) -> Option<Vec<(NodeId, Store, Asked)>> {
-        let sql = text(read, &read.text, bound)?;
-        let by_first_bytes = read.by_first_bytes.as_ref().and_then(|by| text(read, by, bound));
+        let sql = text(read, &read.text, bound, &self.now)?;
+        let by_first_bytes = read.by_first_bytes.as_ref().and_then(|by| text(read, by, bound, &self.now));
         let mut asked = Vec::with_capacity(nodes.len());
         for node in nodes {
             let store = self.herd.store(&self.epoch.snapshot, *node)?.clone();
@@ -299,7 +301,7 @@ fn bytes(row: &Row) -> usize {
 }
 
 /// The store's text of this execution.
-fn text(read: &ColumnPart, text: &Text, bound: &Bound) -> Option<String> {
+fn text(read: &ColumnPart, text: &Text, bound: &Bound, now: &Now) -> Option<String> {
     if !read.params.iter().all(|(n, ty)| bound.types.get(n - 1) == Some(ty)) {
         return None;
     }
@@ -307,6 +309,7 @@ fn text(read: &ColumnPart, text: &Text, bound: &Bound) -> Option<String> {
     for piece in text.pieces() {
         match piece {
             Piece::Sql(text) => sql.push_str(text),
+            Piece::Now => sql.push_str(&parameter(type_oid::TIMESTAMPTZ, Some(now))?),
             Piece::Param(n) => {
                 let ty = *bound.types.get(n - 1)?;
                 let value = match bound.values.get(n - 1)? {

@@ -49,6 +49,12 @@ fn aggregate(r: &Reader, name: &'static str, f: &ast::FuncCall) -> Found<Expr> {
         ([arg], false) => Some(r.expression(arg)?),
         _ => return Err(refused(&format!("{name}() as it is called here"))),
     };
+    let level = r.level();
+    let of_others = |e: &Expr| e.any(&mut |e| matches!(&e.kind, Kind::Column(c) if !level.contains(&c.table)));
+    if argument.iter().chain(&filter).any(of_others) {
+        // It may be one of the SELECT around.
+        return Err(refused("an aggregate of another SELECT's columns"));
+    }
     let Some(argument) = argument else {
         let made = |argument| Kind::Aggregate(Box::new(Aggregate { name, distinct: false, argument, filter }));
         let counts = name == "count" && !f.agg_distinct;

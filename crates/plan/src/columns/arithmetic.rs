@@ -67,7 +67,8 @@ fn folded(word: &str, left: &Expr, right: &Expr, ty: Ty) -> Option<Expr> {
     Some(Expr { ty, kind: Kind::Constant(text) })
 }
 
-/// As many digits behind the point as PostgreSQL gives the result (`add_var`, `mul_var` in numeric.c), and as many in all as there can be.
+/// As many digits behind the point as PostgreSQL gives the result (`add_var`, `mul_var` in numeric.c), and as many in all as there can be. Where these are
+/// more than DuckDB's, it looks whether a result fits, and fails (`BindDecimalArithmetic` in arithmetic.cpp): rows answer then.
 fn numerics(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
     if matches!(left.kind, Kind::Param(..)) || matches!(right.kind, Kind::Param(..)) {
         return Err(refused("a number that is computed with a parameter"));
@@ -78,9 +79,10 @@ fn numerics(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
         "*" => (a + c, b + d),
         _ => ((a - b).max(c - d) + b.max(d) + 1, b.max(d)),
     };
-    if digits > DIGITS_MAX {
+    if scale > DIGITS_MAX {
         return Err(refused("a number of so many digits"));
     }
+    let digits = digits.min(DIGITS_MAX);
     Ok(Expr { ty: Ty::Numeric { digits, scale }, kind: Kind::Infix(word, vec![left, right]) })
 }
 

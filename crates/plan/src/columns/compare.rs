@@ -8,6 +8,7 @@ use super::constant;
 use super::expression::{Expr, Kind};
 use super::infer::Reader;
 use super::mixed;
+use super::moment;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 
@@ -28,13 +29,24 @@ pub fn sign(name: &str) -> Option<&'static str> {
 pub fn comparison(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
     let (left, right) = settled(mixed::value(left), mixed::value(right))?;
     let (left, right) = match (left.ty, right.ty) {
-        (Ty::Timestamp, Ty::Date) => (left, midnight(right)),
-        (Ty::Date, Ty::Timestamp) => (midnight(left), right),
+        (Ty::Timestamp, Ty::Date) => with_date(left, right),
+        (Ty::Date, Ty::Timestamp) => {
+            let (right, left) = with_date(right, left);
+            (left, right)
+        }
         _ => (left, right),
     };
     let ordered = matches!(word, "<" | "<=" | ">" | ">=");
     let (left, right) = alike(r, left, right, ordered)?;
     Ok(Expr::condition(Kind::Infix(word, vec![left, right])))
+}
+
+/// A timestamp beside a date: where it is a constant that begins a day, it is that day, so that dates are compared as they are.
+fn with_date(timestamp: Expr, date: Expr) -> (Expr, Expr) {
+    match moment::midnight(&timestamp) {
+        Some(day) if !matches!(date.kind, Kind::Constant(_)) => (day, date),
+        _ => (timestamp, midnight(date)),
+    }
 }
 
 /// A date as the timestamp at which it begins, as which it is compared with others (`date_cmp_timestamp_internal` in date.c).

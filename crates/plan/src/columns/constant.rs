@@ -16,7 +16,11 @@ pub fn literal(c: &AConst) -> Found<Expr> {
     }
     let (ty, text) = match &c.val {
         Some(Val::Ival(i)) => (Ty::Int4, i.ival.to_string()),
-        Some(Val::Fval(f)) => (number(&f.fval)?, f.fval.clone()),
+        Some(Val::Fval(f)) => {
+            // `.5`
+            let text = if f.fval.starts_with('.') { format!("0{}", f.fval) } else { f.fval.clone() };
+            (number(&text)?, text)
+        }
         Some(Val::Boolval(b)) => (Ty::Bool, b.boolval.to_string()),
         Some(Val::Sval(s)) => (Ty::Unknown, s.sval.clone()),
         Some(Val::Bsval(_)) | None => return Err(refused("a bit string")),

@@ -4,6 +4,7 @@ use catalog::Oid;
 
 use super::constant;
 use super::mixed::Mixed;
+use super::subquery::Subquery;
 use super::types::Ty;
 use crate::text::{Piece, Text};
 
@@ -21,6 +22,8 @@ pub enum Kind {
     /// Its text as DuckDB is to read it; with the type unknown as PostgreSQL was given it.
     Constant(String),
     Null,
+    /// The statement's time, and so many seconds.
+    Now(i64),
     /// The client's parameter, from 1, and the type it must have. Of an unknown type: as the client has declared it, or 0.
     Param(usize, Oid),
     /// Operands with a word between.
@@ -43,6 +46,7 @@ pub enum Kind {
     /// See [`catalog::first_bytes`].
     FirstBytes(u64),
     Bound(Box<Bound>),
+    Subquery(Box<Subquery>),
 }
 
 /// A table's column.
@@ -87,6 +91,7 @@ impl Expr {
             Kind::Column(_)
             | Kind::Constant(_)
             | Kind::Null
+            | Kind::Now(_)
             | Kind::Param(..)
             | Kind::Fails(_)
             | Kind::FirstBytes(_)
@@ -99,6 +104,7 @@ impl Expr {
             Kind::List(e, _, list) => std::iter::once(e.as_ref()).chain(list).collect(),
             Kind::Aggregate(a) => a.argument.iter().chain(&a.filter).collect(),
             Kind::Mixed(mixed) => vec![&mixed.value, &mixed.scale],
+            Kind::Subquery(subquery) => subquery.left.iter().collect(),
         }
     }
 
@@ -134,7 +140,7 @@ impl Expr {
 
     /// A literal or a parameter.
     pub fn is_constant(&self) -> bool {
-        matches!(self.kind, Kind::Constant(_) | Kind::Null | Kind::Param(..))
+        matches!(self.kind, Kind::Constant(_) | Kind::Null | Kind::Now(_) | Kind::Param(..))
     }
 
     /// NULL as it is written, without a type.
@@ -208,6 +214,7 @@ impl Writer {
             Kind::Column(column) => self.column(column),
             Kind::Constant(text) => self.sql(&constant::written(text, e.ty)),
             Kind::Null => self.sql(&format!("NULL::{}", e.ty)),
+            Kind::Now(seconds) => self.now(*seconds),
             Kind::Param(n, oid) => self.param(*n, *oid),
             Kind::Infix(word, operands) => {
                 self.sql("(");
@@ -258,6 +265,7 @@ impl Writer {
             Kind::Mixed(mixed) => mixed.write(self),
             Kind::FirstBytes(number) => self.sql(&format!("{number}::UBIGINT")),
             Kind::Bound(bound) => self.bound(bound),
+            Kind::Subquery(subquery) => subquery.write(self),
         }
     }
 
@@ -301,10 +309,23 @@ impl Writer {
         }
     }
 
-    fn param(&mut self, n: usize, oid: Oid) {
+    fn now(&mut self, seconds: i64) {
+        self.sql("(");
+        self.piece(Piece::Now);
+        if seconds != 0 {
+            self.sql(&format!(" + to_seconds({seconds})"));
+        }
+        self.sql(")");
+    }
+
+    fn piece(&mut self, piece: Piece) {
         let before = std::mem::take(&mut self.sql);
         self.done.push(before.into());
-        self.done.push(Piece::Param(n).into());
+        self.done.push(piece.into());
+    }
+
+    fn param(&mut self, n: usize, oid: Oid) {
+        self.piece(Piece::Param(n));
         if !self.params.contains(&(n, oid)) {
             self.params.push((n, oid));
         }

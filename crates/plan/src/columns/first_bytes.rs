@@ -93,7 +93,8 @@ fn compared(number: Column, word: &'static str, with: u64) -> Expr {
 /// The column of a text's first bytes.
 fn number_of(text: &Expr, r: &Reader) -> Option<Column> {
     let Kind::Column(column) = &text.kind else { return None };
-    let relation = r.tables[column.table].relation;
+    let table = r.table(column.table);
+    let relation = table.relation()?;
     let told = &relation.columns[relation.column(&column.name)?];
     let kept = first_bytes::are_kept(told.type_oid, told.typmod);
     kept.then(|| Column { name: first_bytes::column(&column.name), ..column.clone() })
@@ -101,7 +102,7 @@ fn number_of(text: &Expr, r: &Reader) -> Option<Column> {
 
 /// What the first rows by a text have, of one table's rows as they are.
 fn bound(select: &Select, from: &[From], r: &Reader) -> Option<Bound> {
-    let ([From::Table(table)], Some((first, direction))) = (from, select.order.first()) else { return None };
+    let ([From::Table { copy, .. }], Some((first, direction))) = (from, select.order.first()) else { return None };
     let descending = match *direction {
         "ASC NULLS LAST" => false,
         "DESC NULLS FIRST" => true,
@@ -114,7 +115,7 @@ fn bound(select: &Select, from: &[From], r: &Reader) -> Option<Bound> {
         return None;
     }
     Some(Bound {
-        copy: r.tables[*table].copy.id,
+        copy: *copy,
         number: number_of(first, r)?,
         descending,
         condition: select.condition.clone(),

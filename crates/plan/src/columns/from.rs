@@ -1,5 +1,5 @@
-//! FROM: tables that have column copies, and joins of them. Nodes have what they join together, or it would be no Part: a store has the same,
-//! of reference tables all.
+//! FROM: tables that have column copies, subqueries, and joins of them. Nodes have what they join together, or it would be no Part: a store has the
+//! same, of reference tables all.
 
 use std::sync::Arc;
 
@@ -7,14 +7,22 @@ use sql::ast::{self, JoinType, Node};
 use sql::{NodeEnum, names};
 
 use super::expression::{Expr, Kind, Writer};
-use super::infer::{Reader, Table};
+use super::infer::{Reader, Source, Table};
+use super::subquery::{self, Query};
 use super::{Found, refused};
-use crate::levels::Analysis;
 
 /// An item of FROM.
+#[derive(Clone, Debug, PartialEq)]
 pub enum From {
-    /// By its place among the reader's tables.
-    Table(usize),
+    /// By its number.
+    Table {
+        number: usize,
+        copy: i64,
+    },
+    Query {
+        number: usize,
+        query: Box<Query>,
+    },
     Join {
         word: &'static str,
         left: Box<From>,
@@ -24,14 +32,14 @@ pub enum From {
     },
 }
 
-/// What FROM names, with the reader's tables filled in. `uses`: those of distributed tables that the Part reads.
-pub fn read<'a>(items: &'a [Node], uses: &[usize], a: &'a Analysis<'a>, r: &mut Reader<'a>) -> Found<Vec<From>> {
+/// What FROM names, which can be named from now on.
+pub fn read(items: &[Node], r: &Reader) -> Found<Vec<From>> {
     let mut all = Vec::with_capacity(items.len());
     for item in items {
-        all.push(read_item(item, uses, a, r)?);
+        all.push(read_item(item, r)?);
     }
-    let shown = |n: usize| r.tables[n].shown;
-    if (0..r.tables.len()).any(|n| (0..n).any(|m| shown(n) == shown(m))) {
+    let shown: Vec<String> = r.level().into_iter().map(|n| r.table(n).shown.clone()).collect();
+    if (0..shown.len()).any(|n| shown[..n].contains(&shown[n])) {
         return Err(refused("a FROM with one name twice"));
     }
     match all.is_empty() {
@@ -40,22 +48,26 @@ pub fn read<'a>(items: &'a [Node], uses: &[usize], a: &'a Analysis<'a>, r: &mut 
     }
 }
 
-fn read_item<'a>(item: &'a Node, uses: &[usize], a: &'a Analysis<'a>, r: &mut Reader<'a>) -> Found<From> {
+fn read_item(item: &Node, r: &Reader) -> Found<From> {
     match &item.node {
         Some(NodeEnum::RangeVar(rv)) => {
-            r.tables.push(table(rv, uses, a)?);
-            Ok(From::Table(r.tables.len() - 1))
+            let (table, copy) = table(rv, r)?;
+            Ok(From::Table { number: r.add(table), copy })
         }
-        Some(NodeEnum::JoinExpr(join)) => read_join(join, uses, a, r),
-        Some(NodeEnum::RangeSubselect(_)) => Err(refused("a subquery in FROM")),
+        Some(NodeEnum::JoinExpr(join)) => read_join(join, r),
+        Some(NodeEnum::RangeSubselect(s)) => {
+            let (table, query) = subquery::of_from(r, s)?;
+            Ok(From::Query { number: r.add(table), query: Box::new(query) })
+        }
         Some(NodeEnum::RangeTableSample(_)) => Err(refused("TABLESAMPLE")),
         _ => Err(refused("a FROM with anything but tables")),
     }
 }
 
-fn table<'a>(rv: &'a ast::RangeVar, uses: &[usize], a: &'a Analysis<'a>) -> Found<Table<'a>> {
+fn table<'a>(rv: &ast::RangeVar, r: &Reader<'a>) -> Found<(Table<'a>, i64)> {
+    let a = r.a;
     let relation = a.cx.relation(rv).ok_or_else(|| refused(&format!("\"{}\"", rv.relname)))?;
-    let mut read = uses.iter().map(|u| &a.uses[*u].relation).chain(&a.reference_tables);
+    let mut read = r.uses.iter().map(|u| &a.uses[*u].relation).chain(&a.reference_tables);
     let is_read = read.any(|r| Arc::ptr_eq(r, relation));
     let Some(copy) = relation.column_copy.as_ref().filter(|_| is_read) else {
         return Err(format!("\"{}\" has no column copy", relation.name));
@@ -67,11 +79,11 @@ fn table<'a>(rv: &'a ast::RangeVar, uses: &[usize], a: &'a Analysis<'a>) -> Foun
     if !rv.inh || relation.through.is_some() || alias.is_some_and(|a| !a.colnames.is_empty()) {
         return Err(format!("\"{}\" is not read on columns under these names", relation.name));
     }
-    let shown = alias.map_or(rv.relname.as_str(), |a| &a.aliasname);
-    Ok(Table { relation, copy, shown, renamed: alias.is_some() })
+    let shown = alias.map_or(&rv.relname, |a| &a.aliasname).clone();
+    Ok((Table { source: Source::Copy { relation, copy }, shown, renamed: alias.is_some() }, copy.id))
 }
 
-fn read_join<'a>(join: &'a ast::JoinExpr, uses: &[usize], a: &'a Analysis<'a>, r: &mut Reader<'a>) -> Found<From> {
+fn read_join(join: &ast::JoinExpr, r: &Reader) -> Found<From> {
     let word = match JoinType::try_from(join.jointype) {
         Ok(JoinType::JoinInner) => "JOIN",
         Ok(JoinType::JoinLeft) => "LEFT JOIN",
@@ -85,9 +97,9 @@ fn read_join<'a>(join: &'a ast::JoinExpr, uses: &[usize], a: &'a Analysis<'a>, r
     let (Some(left), Some(right)) = (join.larg.as_deref(), join.rarg.as_deref()) else {
         return Err(refused("a join without sides"));
     };
-    let first = r.tables.len();
-    let left = Box::new(read_item(left, uses, a, r)?);
-    let right = Box::new(read_item(right, uses, a, r)?);
+    let first = r.count();
+    let left = Box::new(read_item(left, r)?);
+    let right = Box::new(read_item(right, r)?);
     let on = join.quals.as_deref().map(|on| r.condition(on)).transpose()?;
     // Those of other items are not seen here.
     let outside = |on: &Expr| on.any(&mut |e| matches!(&e.kind, Kind::Column(c) if c.table < first));
@@ -108,18 +120,36 @@ impl From {
         }
     }
 
-    /// In DuckDB's words.
-    pub fn write(&self, r: &Reader, w: &mut Writer) {
+    /// The subqueries among them.
+    pub fn queries<'e>(&'e self, f: &mut impl FnMut(&'e Query)) {
         match self {
-            From::Table(n) => {
-                w.sql(&format!("copy_{} AS ", r.tables[*n].copy.id));
-                w.table(*n);
+            From::Table { .. } => {}
+            From::Query { query, .. } => f(query),
+            From::Join { left, right, .. } => {
+                left.queries(f);
+                right.queries(f);
+            }
+        }
+    }
+
+    /// In DuckDB's words.
+    pub fn write(&self, w: &mut Writer) {
+        match self {
+            From::Table { number, copy } => {
+                w.sql(&format!("copy_{copy} AS "));
+                w.table(*number);
+            }
+            From::Query { number, query } => {
+                w.sql("(");
+                query.write(w);
+                w.sql(") AS ");
+                w.table(*number);
             }
             From::Join { word, left, right, on } => {
                 w.sql("(");
-                left.write(r, w);
+                left.write(w);
                 w.sql(&format!(" {word} "));
-                right.write(r, w);
+                right.write(w);
                 match on {
                     Some(on) => {
                         w.sql(" ON ");
@@ -139,8 +169,8 @@ pub fn star(r: &Reader, c: &ast::ColumnRef) -> Found<Option<Vec<(String, Expr)>>
         return Ok(None);
     }
     let of: Vec<usize> = match names::strings(&c.fields)[..] {
-        [] => (0..r.tables.len()).collect(),
-        [table] => (0..r.tables.len()).filter(|n| r.tables[*n].shown == table).collect(),
+        [] => r.level(),
+        [table] => r.level().into_iter().filter(|n| r.table(*n).shown == table).collect(),
         _ => vec![],
     };
     if of.is_empty() {
@@ -148,8 +178,8 @@ pub fn star(r: &Reader, c: &ast::ColumnRef) -> Found<Option<Vec<(String, Expr)>>
     }
     let mut columns = vec![];
     for n in of {
-        for (at, column) in r.tables[n].relation.columns.iter().enumerate() {
-            columns.push((column.name.clone(), r.of_position(n, at)?));
+        for (at, name) in r.table(n).names().into_iter().enumerate() {
+            columns.push((name.to_string(), r.of_position(n, at)?));
         }
     }
     Ok(Some(columns))

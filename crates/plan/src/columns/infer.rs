@@ -2,7 +2,8 @@
 //!
 //! What is not named here is refused.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use catalog::{ColumnCopy, Relation, UniqueIndex};
@@ -12,7 +13,8 @@ use wire::type_oid;
 
 use super::expression::{Column, Expr, Kind};
 use super::types::Ty;
-use super::{Found, aggregate, arithmetic, compare, conditional, constant, own, refused};
+use super::{Found, aggregate, arithmetic, compare, conditional, constant, moment, own, refused, subquery};
+use crate::levels::Analysis;
 use crate::{Context, rewrite};
 
 /// Nodes of a tree: the texts of longer ones are no store's to read.
@@ -23,37 +25,121 @@ const DEPTH_MAX: usize = 200;
 /// Reads the expressions of a Part.
 pub struct Reader<'a> {
     pub cx: &'a Context<'a>,
-    pub tables: Vec<Table<'a>>,
+    pub a: &'a Analysis<'a>,
+    /// The uses of distributed tables that the Part reads.
+    pub uses: &'a [usize],
+    /// All that are read, by number, whichever SELECT reads them.
+    tables: RefCell<Vec<Rc<Table<'a>>>>,
+    /// The numbers of those that can be named here, of the SELECTs from the outermost one inwards.
+    levels: RefCell<Vec<Vec<usize>>>,
     nodes: Cell<usize>,
     depth: Cell<usize>,
     /// Where an aggregate may stand.
     pub aggregates: Cell<bool>,
+    /// Where a subquery may.
+    pub subqueries: Cell<bool>,
 }
 
-/// A table that a Part reads, as its expressions name it.
+/// What a SELECT reads, as its expressions name it.
 pub struct Table<'a> {
-    pub relation: &'a Arc<Relation>,
-    pub copy: &'a ColumnCopy,
+    pub source: Source<'a>,
     /// Its alias, or else its name.
-    pub shown: &'a str,
+    pub shown: String,
     /// It has an alias: its schema is not named.
     pub renamed: bool,
 }
 
+/// What a [`Table`] is.
+pub enum Source<'a> {
+    Copy {
+        relation: &'a Arc<Relation>,
+        copy: &'a ColumnCopy,
+    },
+    /// A subquery of FROM, by its columns.
+    Query(Vec<Output>),
+}
+
+/// A subquery's column.
+pub struct Output {
+    pub name: String,
+    pub ty: Ty,
+    /// As of a [`Column`].
+    pub bytes: bool,
+    pub deterministic: bool,
+}
+
 impl Table<'_> {
+    /// The table, if it is one.
+    pub fn relation(&self) -> Option<&Arc<Relation>> {
+        match &self.source {
+            Source::Copy { relation, .. } => Some(relation),
+            Source::Query(_) => None,
+        }
+    }
+
+    /// Its columns' names.
+    pub fn names(&self) -> Vec<&str> {
+        match &self.source {
+            Source::Copy { relation, .. } => relation.columns.iter().map(|c| c.name.as_str()).collect(),
+            Source::Query(outputs) => outputs.iter().map(|o| o.name.as_str()).collect(),
+        }
+    }
+
     /// The column leads an index of the nodes'.
     pub fn is_indexed(&self, name: &str) -> bool {
-        let at = self.relation.column(name);
+        let Source::Copy { relation, copy } = self.source else { return false };
+        let at = relation.column(name);
         let unique = |index: &UniqueIndex| index.columns.first().copied() == at;
-        self.copy.indexed.iter().any(|c| c == name) || self.relation.unique.iter().any(unique)
+        copy.indexed.iter().any(|c| c == name) || relation.unique.iter().any(unique)
     }
 }
 
 impl<'a> Reader<'a> {
     /// With no tables yet.
-    pub fn new(cx: &'a Context<'a>) -> Self {
-        let (nodes, depth, aggregates) = Default::default();
-        Reader { cx, tables: vec![], nodes, depth, aggregates }
+    pub fn new(a: &'a Analysis<'a>, uses: &'a [usize]) -> Self {
+        let (tables, levels, nodes, depth, aggregates, subqueries) = Default::default();
+        Reader { cx: a.cx, a, uses, tables, levels, nodes, depth, aggregates, subqueries }
+    }
+
+    /// One of all that are read.
+    pub fn table(&self, number: usize) -> Rc<Table<'a>> {
+        self.tables.borrow()[number].clone()
+    }
+
+    /// All that are read so far.
+    pub fn tables(&self) -> Vec<Rc<Table<'a>>> {
+        self.tables.borrow().clone()
+    }
+
+    /// How many that are.
+    pub fn count(&self) -> usize {
+        self.tables.borrow().len()
+    }
+
+    /// One more, which can be named from now on.
+    pub fn add(&self, table: Table<'a>) -> usize {
+        let number = self.count();
+        self.tables.borrow_mut().push(Rc::new(table));
+        self.levels.borrow_mut().last_mut().into_iter().for_each(|level| level.push(number));
+        number
+    }
+
+    /// The numbers of what this SELECT's FROM names, so far.
+    pub fn level(&self) -> Vec<usize> {
+        self.levels.borrow().last().cloned().unwrap_or_default()
+    }
+
+    /// Reads a SELECT within another one. `sees`: it can name what those around it read.
+    pub fn within<R>(&self, sees: bool, read: impl FnOnce() -> R) -> R {
+        let around = self.levels.borrow().clone();
+        self.levels.replace(if sees { around.clone() } else { vec![] }).clear();
+        self.levels.borrow_mut().push(vec![]);
+        let (aggregates, subqueries) = (self.aggregates.replace(false), self.subqueries.replace(false));
+        let done = read();
+        self.levels.replace(around).clear();
+        self.aggregates.set(aggregates);
+        self.subqueries.set(subqueries);
+        done
     }
 
     /// An expression, whatever its type.
@@ -95,46 +181,63 @@ impl<'a> Reader<'a> {
             NodeEnum::CaseExpr(c) => conditional::case(self, c),
             NodeEnum::CoalesceExpr(c) => conditional::coalesce(self, c),
             NodeEnum::MinMaxExpr(m) => conditional::greatest_or_least(self, m),
+            node if rewrite::clock_type(node).is_some() => moment::now(node),
             NodeEnum::FuncCall(f) => aggregate::call(self, f),
-            NodeEnum::SubLink(_) => Err(refused("a subquery")),
+            NodeEnum::SubLink(s) => subquery::of_condition(self, s),
             NodeEnum::CollateClause(_) => Err(refused("COLLATE")),
             NodeEnum::GroupingFunc(_) => Err(refused("GROUPING")),
             NodeEnum::RowExpr(_) => Err(refused("a row")),
             NodeEnum::AArrayExpr(_) => Err(refused("an array")),
             NodeEnum::AIndirection(_) => Err(refused("a part of a value")),
-            node if rewrite::clock_type(node).is_some() => Err(refused("what the clock says")),
             _ => Err(refused("an expression of this kind")),
         }
     }
 
     fn column(&self, c: &ast::ColumnRef) -> Found<Expr> {
         let parts = names::strings(&c.fields);
-        let is = |t: &Table, schema: Option<&str>, table: Option<&str>| {
-            table.is_none_or(|name| name == t.shown)
-                && schema.is_none_or(|name| name == t.relation.schema && !t.renamed)
-        };
         let (schema, table, name) = match parts[..] {
             [name] => (None, None, name),
             [table, name] => (None, Some(table), name),
             [schema, table, name] => (Some(schema), Some(table), name),
             _ => return Err(refused(&parts.join("."))),
         };
-        let tables = self.tables.iter().enumerate().filter(|(_, t)| is(t, schema, table));
-        let mut found = tables.filter_map(|(n, t)| Some((n, t.relation.column(name)?)));
-        match (found.next(), found.next()) {
-            (Some((table, at)), None) if !names::has_star(c) => self.of_position(table, at),
-            _ => Err(refused(&parts.join("."))),
+        let is = |t: &Table| {
+            let in_schema = |schema| !t.renamed && t.relation().is_some_and(|r| schema == r.schema);
+            table.is_none_or(|name| t.shown == name) && schema.is_none_or(in_schema)
+        };
+        // The nearest SELECT that has a table of this name, or else the column.
+        for level in self.levels.borrow().iter().rev() {
+            let named: Vec<usize> = level.iter().copied().filter(|n| is(&self.table(*n))).collect();
+            let mut found = vec![];
+            for n in &named {
+                let names = self.table(*n);
+                found.extend(names.names().iter().enumerate().filter(|(_, own)| **own == name).map(|(at, _)| (*n, at)));
+            }
+            match found[..] {
+                [(table, at)] if !names::has_star(c) => return self.of_position(table, at),
+                [] if table.is_none() || named.is_empty() => {}
+                _ => break,
+            }
         }
+        Err(refused(&parts.join(".")))
     }
 
-    /// A name without a table's means a column of one.
+    /// A name without a table's means a column of what this SELECT reads.
     pub fn has_column(&self, name: &str) -> bool {
-        self.tables.iter().any(|t| t.relation.column(name).is_some())
+        self.level().into_iter().any(|n| self.table(n).names().contains(&name))
     }
 
     /// The column of a table at a position.
     pub fn of_position(&self, table: usize, at: usize) -> Found<Expr> {
-        let Table { relation, copy, .. } = self.tables[table];
+        let named = self.table(table);
+        let (relation, copy) = match &named.source {
+            Source::Copy { relation, copy } => (relation, copy),
+            Source::Query(outputs) => {
+                let Output { ty, bytes, deterministic, .. } = outputs[at];
+                let kind = Kind::Column(Column { table, name: subquery::output(at), bytes, deterministic });
+                return Ok(Expr { ty, kind });
+            }
+        };
         let column = &relation.columns[at];
         if !copy.columns.contains(&column.name) || column.generated {
             return Err(format!("column \"{}\" is not in the column copy", column.name));
@@ -163,6 +266,9 @@ impl<'a> Reader<'a> {
         match (kind, left, right) {
             (AexprOp, Some(left), Some(right)) => {
                 let name = own::operator(&e.name, self.cx)?;
+                if let Some(interval) = moment::interval(right)? {
+                    return moment::shifted(name, self.expression(left)?, interval);
+                }
                 let (left, right) = (self.expression(left)?, self.expression(right)?);
                 // What it means is a setting's to say (`transformAExprOp` in parse_expr.c).
                 if name == "=" && [&left, &right].into_iter().any(Expr::is_bare_null) {

@@ -11,8 +11,13 @@ use super::select::Select;
 /// Of reference tables one looks for the few rows that the many of others meet: an index of theirs finds none of these, but one of a
 /// column that must be equal does.
 pub fn scans(select: &Select, from: &[From], reader: &Reader) -> bool {
-    let is_whole = |column: &Column| reader.tables[column.table].relation.is_reference();
-    let is_indexed = |column: &Column| reader.tables[column.table].is_indexed(&column.name);
+    select.is_bounded() && reads_many(select, from, reader)
+}
+
+/// The same, however much comes of it: of a subquery of FROM.
+fn reads_many(select: &Select, from: &[From], reader: &Reader) -> bool {
+    let is_whole = |column: &Column| reader.table(column.table).relation().is_some_and(|r| r.is_reference());
+    let is_indexed = |column: &Column| reader.table(column.table).is_indexed(&column.name);
     let mut equal = vec![];
     from.iter().for_each(|item| item.conditions(&mut |on| equals(on, &mut equal)));
     select.condition.iter().for_each(|condition| equals(condition, &mut equal));
@@ -28,7 +33,9 @@ pub fn scans(select: &Select, from: &[From], reader: &Reader) -> bool {
     if select.condition.as_ref().is_some_and(|c| narrows(c, &leads)) || (select.limit.is_some() && first()) {
         return false;
     }
-    select.is_bounded()
+    let mut many = true;
+    from.iter().for_each(|item| item.queries(&mut |q| many &= reads_many(&q.select, &q.from, reader)));
+    many
 }
 
 /// Columns that are equal where all of a condition is true.

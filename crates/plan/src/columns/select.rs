@@ -8,6 +8,7 @@ use sql::{NodeEnum, names};
 use super::expression::{Expr, Kind, Writer};
 use super::from::{self, From};
 use super::infer::Reader;
+use super::subquery::{self, Query};
 use super::types::Ty;
 use super::{ColumnPart, ColumnTable, Found, Rows, aggregate, compare, first_bytes, refused, scans};
 use crate::levels::Analysis;
@@ -16,8 +17,8 @@ use crate::rewrite;
 /// So many rows are few.
 const FEW_ROWS: u64 = 100_000;
 
-/// What a Part asks, translated.
-#[derive(Clone)]
+/// What a SELECT asks, translated.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Select {
     pub distinct: bool,
     /// With the names they have in the Part.
@@ -31,35 +32,22 @@ pub struct Select {
 
 /// See [`super::read`].
 pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) -> Found<ColumnPart> {
-    let other = [
-        (part.with_clause.is_some(), "WITH"),
-        (part.larg.is_some() || part.rarg.is_some(), "UNION and its like"),
-        (!part.values_lists.is_empty(), "VALUES"),
-        (!part.locking_clause.is_empty(), "FOR UPDATE and its like"),
-        (part.into_clause.is_some(), "INTO"),
-        (!part.window_clause.is_empty(), "a window"),
-        (part.limit_option == ast::LimitOption::WithTies as i32, "WITH TIES"),
-    ];
-    if let Some((_, what)) = other.into_iter().find(|(is, _)| *is) {
-        return Err(refused(what));
-    }
     if !a.cx.views.is_empty() {
         return Err("a view is not read on columns".into());
     }
-    let mut reader = Reader::new(a.cx);
-    let from = from::read(&part.from_clause, tables, a, &mut reader)?;
-    let mut select = Select::of(&reader, part)?;
+    let reader = Reader::new(a, tables);
+    let Query { mut select, from } = reader.within(false, || Query::read(&reader, part))?;
     select.distinct |= rows == Rows::Once && select.is_flat();
     let types = select.targets.iter().map(|(_, e)| match e.ty.printed() {
         Some(ty) => Ok(ty),
         None => Err(format!("a value of {} is not read from columns", e.ty.name())),
     });
     let types = types.collect::<Found<Vec<_>>>()?;
-    let mut writer = Writer::new(reader.tables.len());
-    select.write(&from, &reader, &mut writer);
+    let mut writer = Writer::new(reader.count());
+    select.write(&from, &mut writer, false);
     let by_first_bytes = first_bytes::select(&select, &from, &reader).map(|select| {
-        let mut writer = Writer::new(reader.tables.len());
-        select.write(&from, &reader, &mut writer);
+        let mut writer = Writer::new(reader.count());
+        select.write(&from, &mut writer, false);
         writer.text()
     });
     let mut params = writer.params.clone();
@@ -68,13 +56,15 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
         return Err(format!("parameter ${} is of two types on columns", twice[0].0));
     }
     let mut tables: Vec<ColumnTable> = vec![];
-    for table in &reader.tables {
-        if tables.iter().all(|t| !Arc::ptr_eq(&t.relation, table.relation)) {
-            tables.push(ColumnTable { relation: table.relation.clone(), columns: vec![] });
+    for table in reader.tables() {
+        let Some(relation) = table.relation() else { continue };
+        if tables.iter().all(|t| !Arc::ptr_eq(&t.relation, relation)) {
+            tables.push(ColumnTable { relation: relation.clone(), columns: vec![] });
         }
     }
     for (table, name) in &writer.columns {
-        let relation = reader.tables[*table].relation;
+        let table = reader.table(*table);
+        let Some(relation) = table.relation() else { continue };
         let named = tables.iter_mut().find(|t| Arc::ptr_eq(&t.relation, relation)).map(|t| &mut t.columns);
         named.filter(|names| !names.contains(name)).map(|names| names.push(name.clone())).unwrap_or_default();
     }
@@ -90,8 +80,11 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
 }
 
 impl Select {
-    fn of(r: &Reader, s: &ast::SelectStmt) -> Found<Select> {
+    /// Of what FROM names.
+    pub fn of(r: &Reader, s: &ast::SelectStmt) -> Found<Select> {
+        r.subqueries.set(true);
         let condition = s.where_clause.as_deref().map(|w| r.condition(w)).transpose()?;
+        r.subqueries.set(false);
         r.aggregates.set(true);
         let mut targets = Vec::with_capacity(s.target_list.len());
         for target in &s.target_list {
@@ -281,12 +274,19 @@ impl Select {
         self.distinct || self.groups_rows() || self.limit.as_ref().is_some_and(few)
     }
 
-    fn write(&self, from: &[From], r: &Reader, w: &mut Writer) {
+    /// In DuckDB's words. `named`: its columns are called as who is around it calls them.
+    pub fn write(&self, from: &[From], w: &mut Writer, named: bool) {
         w.sql(if self.distinct { "SELECT DISTINCT " } else { "SELECT " });
-        w.list(self.targets.iter().map(|(_, e)| e), ", ");
+        for (i, (_, e)) in self.targets.iter().enumerate() {
+            w.sql(if i == 0 { "" } else { ", " });
+            w.expression(e);
+            if named {
+                w.sql(&format!(" AS \"{}\"", subquery::output(i)));
+            }
+        }
         for (i, item) in from.iter().enumerate() {
             w.sql(if i == 0 { " FROM " } else { ", " });
-            item.write(r, w);
+            item.write(w);
         }
         if let Some(condition) = &self.condition {
             w.sql(" WHERE ");
