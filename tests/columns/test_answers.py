@@ -1,5 +1,7 @@
 """What columns answer is what a plain PostgreSQL answers, byte for byte, and some of it they do answer."""
 
+from decimal import Decimal
+
 import pytest
 
 from . import tables
@@ -45,12 +47,43 @@ def _short(answer, other):
     return (answer[0] if answer[0] != other[0] else "", [row for row in answer[1] if row not in other[1]][:5])
 
 
+def test_literals_are_those_of_each_statement(filled, oracle):
+    """Statements that differ by their literals alone have one plan, but columns are asked with each one's own."""
+    statements = [f"select count(*), sum(l.i), max(l.t) from {tables.NAME} l where l.id = {{}} and l.i > {{}}", f"select count(*), min(n) from {tables.NAME} where id in ({{0}}) and i < {{1}}"]
+    before = filled.reads()[0]
+    with filled.server.connect() as herd, oracle.connect() as plain:
+        for way in ["on", "auto"]:
+            herd.execute(f"set herd.columns = {way}")
+            for sql in statements:
+                for key in [*range(1, 30), *range(1, 30)]:
+                    one = sql.format(key, key % 3 * 50 - 50)
+                    assert tables.answer(herd, one) == tables.answer(plain, one), (way, one)
+    assert filled.reads()[0] > before
+
+
+def test_the_clock_is_the_statements(filled):
+    """What reads it twice has read the same, and each execution of what is prepared its own."""
+    sql = f"select min(now()) = max(now()), count(*) filter (where z < now() + interval '1 hour') = count(z), count(*) filter (where z > current_timestamp - interval '2 hours'), max(now()) from {tables.NAME}"
+    before = filled.reads()[0]
+    with filled.server.connect() as herd:
+        herd.execute("set herd.columns = on")
+        seen = [herd.cursor().execute(sql, prepare=True).fetchone() for _ in range(4)] + [herd.execute(sql).fetchone() for _ in range(2)]
+        herd.execute("set herd.columns = off")
+        by_rows = herd.execute(sql).fetchone()
+    assert [row[:3] for row in seen] == [by_rows[:3]] * 6, (seen, by_rows)
+    times = [row[3] for row in [*seen, by_rows]]
+    assert times == sorted(set(times)), times
+    assert filled.reads()[0] - before == 6
+
+
 @pytest.mark.parametrize("protocol", ["text", "binary"])
 def test_parameters(filled, oracle, protocol):
     statements = [
         (f"select count(*), sum(i), min(t) from {tables.NAME} where i > %s and t like 'a%%'", (0,)),
         (f"select count(*) from {tables.NAME} where t = %s or n = %s", ("it's", 1)),
         (f"select t, count(*) from {tables.NAME} where s >= %s group by t order by t", (1,)),
+        # With the digits that their values have.
+        (f"select sum(n * %s)::text, max(%s::numeric)::text, min(x.p)::text from (select n, %s::numeric as p from {tables.NAME}) x", (Decimal("1.5"), Decimal("2.50"), Decimal("3"))),
     ]
     with filled.server.connect() as herd, oracle.connect() as plain:
         herd.execute("set herd.columns = on")

@@ -42,6 +42,17 @@ _JOINS = [
     "select s.id, p.name, s.n from cr_sales s join cr_places p on p.id = s.place order by s.n desc, s.id limit 7 offset 2",
     "select distinct p.name, o.name from cr_sales s join cr_places p on p.id = s.place join cr_places o on o.id = p.area",
     "select p.name, count(s.id), max(s.n) from cr_places p left join cr_sales s on p.id = s.place group by p.name",
+    # Subqueries of what nodes have together.
+    "select count(*) from cr_sales where place in (select id from cr_places where area = 2)",
+    "select place, count(*) from cr_sales s where exists (select * from cr_lines l where l.id = s.id and l.item > s.place) group by place",
+    "select count(*) from cr_sales s where not exists (select 1 from cr_lines l where l.id = s.id and l.line = 0) and s.n < (select max(high) from cr_areas)",
+    "select x.area, sum(x.n), count(*) from (select p.area, s.n from cr_sales s left join cr_places p on p.id = s.place where s.day < date '2026-01-01' + interval '1 month') x group by x.area",
+    "select x.c, count(*) from (select id, count(*) from cr_lines group by id) x (id, c) group by x.c",
+    "select count(*) from cr_sales s where s.id in (select l.id from cr_lines l group by l.id having sum(l.item) > 40)",
+    # Of reference tables alone.
+    "select area, count(*), min(name) from cr_places group by area",
+    "select count(*), sum(a.low) from cr_places p join cr_areas a on a.id = p.area where p.name like 'place 1%'",
+    "select count(*) from cr_places p where p.area > 1 and exists (select 1 from cr_areas a where a.id = p.area and a.low > 2)",
 ]
 # By rows, or by both.
 _OTHERS = [
@@ -50,9 +61,10 @@ _OTHERS = [
     "select p.id, s.id from cr_sales s right join cr_places p on p.id = s.place where p.id > 20",
     "select count(*), count(s.id), count(p.id) from cr_sales s full join cr_places p on p.id = s.place",
     "select count(*) from cr_sales s join cr_plain p on p.id = s.place",
-    "select area, count(*) from cr_places group by area",
+    "select name from cr_places where id = 5",
+    "select id, name from cr_places order by id",
+    "select count(*) from cr_places p join cr_plain l on l.id = p.id",
     "select p.name from cr_places p where exists (select from cr_sales s where s.place = p.id)",
-    "select count(*) from cr_sales where place in (select id from cr_places where area = 2)",
     "select x.n, p.name from (select place, count(*) as n from cr_sales group by place) x join cr_places p on p.id = x.place",
     "select (select count(*) from cr_sales), (select count(*) from cr_places)",
 ]
@@ -94,6 +106,30 @@ def test_joins_are_answered_by_columns(star, oracle):
                 assert (star.reads()[0] > before) == (way != "off"), (way, sql)
             for sql in _OTHERS:
                 _same(herd, plain, sql)
+
+
+def test_reference_tables_by_an_index_stay_on_rows(star, oracle):
+    with star.server.connect() as herd, oracle.connect() as plain:
+        for sql in ["select count(*) from cr_places where id = 5", "select name from cr_places order by id limit 3"]:
+            before = star.reads()[0]
+            _same(herd, plain, sql)
+            assert star.reads()[0] == before, sql
+            herd.execute("set herd.columns = on")
+            _same(herd, plain, sql)
+            assert star.reads()[0] == before + 1, sql
+            herd.execute("reset herd.columns")
+
+
+def test_explain_of_reference_tables(star):
+    with star.server.connect() as herd:
+        sql = "select area, count(*) from cr_places group by area"
+        said = "\n".join(row[0] for row in herd.execute(f"explain (costs off) {sql}").fetchall())
+        assert "Columns: DuckDB: SELECT" in said and "DuckDB Plan: of the store of home" in said, said
+        said = "\n".join(row[0] for row in herd.execute(f"explain (analyze, costs off) {sql}").fetchall())
+        assert "Answer of the store of home" in said, said
+        herd.execute("set herd.columns = off")
+        said = "\n".join(row[0] for row in herd.execute(f"explain (costs off) {sql}").fetchall())
+        assert "DuckDB" not in said, said
 
 
 def test_every_node_is_listed(star):

@@ -75,9 +75,6 @@ impl<C: Client> Work<'_, C> {
         }
         let standby = self.standby(node).await;
         let Some(queue) = self.shared_queue(node, standby.as_deref(), share.writes)? else { return Ok(Way::Apart) };
-        if let Some(alone) = queue.alone() {
-            return Ok(Way::Ahead(alone));
-        }
         let guard = self.guard(compiled, node).map(|_| Guard::of(self.epoch.snapshot.kinds, true).sql);
         let (settings, epoch) = (self.settings.fingerprint(), self.epoch.snapshot.epoch);
         let may_be_one = |table: &str| !self.herd.shared.speaks(table);
@@ -85,6 +82,9 @@ impl<C: Client> Work<'_, C> {
             Some(s) if !s.is_apart() => s,
             _ => return Ok(Way::Apart),
         };
+        if let Some(alone) = queue.alone() {
+            return Ok(Way::Ahead(alone));
+        }
         let described = match request.is_simple() {
             true => match self.described(compiled, &[]).await {
                 Ok(d) => Some(d),

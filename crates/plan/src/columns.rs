@@ -177,6 +177,14 @@ pub enum Rows {
     Once,
 }
 
+/// What column copies are to a query of reference tables alone.
+pub fn read_whole(select: &ast::SelectStmt, a: &Analysis) -> ColumnRead {
+    match select::read(select, &[], Rows::All, a) {
+        Ok(part) => ColumnRead::Can(Box::new(part)),
+        Err(why) => ColumnRead::No(why),
+    }
+}
+
 /// What column copies are to a Part, while it is still a tree. `tables`: the uses of distributed tables that it reads.
 pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) -> Option<ColumnRead> {
     tables.iter().any(|u| a.uses[*u].relation.column_copy.is_some()).then(|| {

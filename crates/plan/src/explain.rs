@@ -104,10 +104,7 @@ pub fn describe_semijoins(plan: &Planned, statement: &Statement, chosen: &[usize
 
 /// What stores are asked in the place of one node.
 pub fn describe_columns(plan: &Planned) -> Vec<(&'static str, String)> {
-    match plan {
-        Planned::Query { tree: Ok(finish), .. } => of_columns(finish).collect(),
-        _ => vec![],
-    }
+    plan.finish().map(|finish| of_columns(finish).collect()).unwrap_or_default()
 }
 
 fn of_columns(finish: &Finish) -> impl Iterator<Item = (&'static str, String)> + '_ {

@@ -47,16 +47,27 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         by_rule: None,
         clock: None,
         current_of: None,
+        by_store: None,
         sequences: Sequences::None,
     };
     Ok(match a.uses.is_empty() {
-        true => Planned::Forward(whole),
+        true => Planned::Forward(Whole { by_store: by_store(&a, select, &whole).map(Box::new), ..whole }),
         // Rows of whole tables move only where there is no other way.
         false => Planned::Query {
             whole,
             tree: tree(&a, select, level).or_else(|refusal| gather::finish(&a, select, level).ok_or(refusal)),
         },
     })
+}
+
+/// A query of reference tables alone, as a store answers it.
+fn by_store(a: &Analysis, select: &ast::SelectStmt, whole: &Whole) -> Option<Finish> {
+    let reads = !whole.needs_home && whole.reads_reference && !whole.writes;
+    let copied = a.reference_tables.iter().any(|r| r.column_copy.is_some());
+    let columns = (reads && copied).then(|| columns::read_whole(select, a))?;
+    // It is a node's own text where rows are read.
+    let rows = Part { text: String::new().into(), target: Recipients::Shards(vec![]), columns: Some(columns) };
+    Some(Finish::PassOn { rows, slice: Slice { limit: None, offset: None, locks: false } })
 }
 
 /// Nodes can answer this query by themselves, over rows that were sent to each of them.

@@ -137,6 +137,8 @@ pub struct Whole {
     pub clock: Option<Box<Clock>>,
     /// It changes the row that the cursor of this name stands on: it goes where that is.
     pub current_of: Option<Box<str>>,
+    /// What a store is asked in its place, where it reads reference tables alone, of which any node has all.
+    pub by_store: Option<Box<Finish>>,
 }
 
 /// A view with rules that a statement writes to.
@@ -438,6 +440,15 @@ pub struct ByKey {
 }
 
 impl Planned {
+    /// What becomes of the rows of several nodes, or of those of a store.
+    pub fn finish(&self) -> Option<&Finish> {
+        match self {
+            Planned::Query { tree, .. } => tree.as_ref().ok(),
+            Planned::Forward(whole) => whole.by_store.as_deref(),
+            Planned::Insert { .. } | Planned::Modify { .. } | Planned::InTurn { .. } => None,
+        }
+    }
+
     /// Forwarded to home, whatever it is.
     pub fn home(writes: bool) -> Self {
         Planned::Forward(Whole::on_home(writes))
@@ -564,6 +575,7 @@ impl Whole {
             by_rule: None,
             clock: None,
             current_of: None,
+            by_store: None,
         }
     }
 }

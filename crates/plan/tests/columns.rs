@@ -115,9 +115,9 @@ fn show(sql: &str, context: &Context) -> String {
         Ok(plan) => plan,
         Err(refusal) => return format!("refused: {}", refusal.message),
     };
-    let finish = match &plan {
-        Planned::Query { tree: Ok(finish), .. } => finish,
-        Planned::Query { tree: Err(refusal), .. } => return format!("refused: {}", refusal.message),
+    let finish = match (&plan, plan.finish()) {
+        (_, Some(finish)) => finish,
+        (Planned::Query { tree: Err(refusal), .. }, None) => return format!("refused: {}", refusal.message),
         _ => return "no query".into(),
     };
     let mut out = String::new();

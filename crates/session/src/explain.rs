@@ -65,13 +65,15 @@ impl Session {
             self.work().described(&compiled, &[]).await?;
         }
         let text = compiled.plan.whole().rewritten.clone().unwrap_or(text);
-        if matches!(compiled.plan, plan::Planned::Forward(_)) && compiled.plan.whole().rewritten.is_some() {
+        let goes_as_it_is =
+            matches!(compiled.plan, plan::Planned::Forward(_)) && !self.work().one_asks_columns(&compiled, None);
+        if goes_as_it_is && compiled.plan.whole().rewritten.is_some() {
             let mut rewritten = e.clone();
             rewritten.query = sql::parse(&text, true)?.pop().map(|t| Box::new(build::node(t)));
             let text = sql::deparse(&NodeEnum::ExplainStmt(Box::new(rewritten)))?;
             return self.on_home_described(&text, described).await;
         }
-        if matches!(compiled.plan, plan::Planned::Forward(_)) {
+        if goes_as_it_is {
             return self.on_home_described(sql, described).await;
         }
         let request = Request::simple(&text);

@@ -189,7 +189,8 @@ impl Session {
     /// A statement of a known template.
     async fn run_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Known> {
         let request = Request { literals: exec::Literals::Template(t), ..Request::simple(sql) };
-        if compiled.plan.is_whole() {
+        // What stores are asked has the literals of the statement that was planned.
+        if compiled.plan.is_whole() && !self.work().one_asks_columns(compiled, None) {
             return self.run_request(compiled, request, Tried::default()).await.map(Known::Done);
         }
         if compiled.plan.share_rows().is_some() {
@@ -201,6 +202,7 @@ impl Session {
         }
         match self.work().place(compiled, &request).await? {
             exec::Placed::Several(_) => Ok(Known::Unknown(None)),
+            exec::Placed::One(_, shard) if self.work().one_asks_columns(compiled, shard) => Ok(Known::Unknown(None)),
             placed => {
                 let tried = Tried { placed: Some(placed), ..Tried::default() };
                 self.run_request(compiled, request, tried).await.map(Known::Done)

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings, StatementKey};
+use pool::{ClientLogin, NodeTarget, OwnConns, PoolError, Pools, Settings, StatementKey};
 use tokio::sync::{Notify, oneshot};
 use wire::backend::{self, Field};
 
@@ -41,6 +41,8 @@ pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 pub const NO_PARAMETERS: [u8; 6] = [0; 6];
 /// Nobody waits longer than this for somebody else's statement.
 pub(crate) const STUCK: Duration = Duration::from_millis(30);
+/// The same of reads that wait to be sent: several of them on a node do no harm, where writes would.
+pub(crate) const LATE: Duration = Duration::from_millis(3);
 /// A statement that made others wait goes alone for so long.
 const APART: Duration = Duration::from_secs(1);
 /// Queues kept; those that nobody uses are forgotten when there are more.
@@ -182,14 +184,15 @@ struct QueueKey {
 /// All shared queues of a router.
 pub struct SharedQueues {
     pools: Pools,
+    own: OwnConns,
     queues: RwLock<HashMap<QueueKey, Arc<SharedQueue>>>,
     counters: Arc<Counters>,
 }
 
 impl SharedQueues {
     /// None yet.
-    pub fn new(pools: Pools) -> Self {
-        SharedQueues { pools, queues: RwLock::default(), counters: Arc::default() }
+    pub fn new(pools: Pools, own: OwnConns) -> Self {
+        SharedQueues { pools, own, queues: RwLock::default(), counters: Arc::default() }
     }
 
     /// The queue for statements of one role under these settings. Keep it for as long as they stay the same.
@@ -209,8 +212,8 @@ impl SharedQueues {
             queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         }
         let new = || {
-            let (pools, counters) = (self.pools.clone(), self.counters.clone());
-            Arc::new(SharedQueue::new(pools, target.clone(), login.clone(), settings.clone(), kind, counters))
+            let (pools, own, counters) = (self.pools.clone(), self.own.clone(), self.counters.clone());
+            Arc::new(SharedQueue::new((pools, own), target.clone(), login.clone(), settings.clone(), kind, counters))
         };
         queues.entry(key).or_insert_with(new).clone()
     }

@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use pool::{ClientLogin, NodeTarget, PoolError, Pools, Settings};
+use pool::{ClientLogin, NodeTarget, OwnConns, PoolError, Pools, Settings};
 use tokio::sync::{Notify, oneshot};
 
 use crate::pace::Pace;
-use crate::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, Outcome, QueueKind, STUCK, SharedStatement, worker};
+use crate::{BATCH_BYTES_MAX, BATCH_MAX, Counters, Job, LATE, Outcome, QueueKind, STUCK, SharedStatement, worker};
 
 /// A queue this much longer than a batch is worth one more connection.
 const CROWD: usize = BATCH_MAX;
@@ -28,6 +28,8 @@ const AT_ONCE_LONG: usize = 4;
 /// Statements for one node, by one user under the same settings, and its workers.
 pub struct SharedQueue {
     pub(super) pools: Pools,
+    /// Asked why a batch takes long.
+    pub(super) own: OwnConns,
     pub(super) target: NodeTarget,
     pub(super) login: ClientLogin,
     pub(super) settings: Settings,
@@ -62,18 +64,19 @@ impl State {
 /// The right to run one statement alone; what gathered meanwhile is sent when it ends.
 pub struct Alone {
     queue: Arc<SharedQueue>,
+    since: Instant,
 }
 
 impl SharedQueue {
     pub(super) fn new(
-        pools: Pools,
+        (pools, own): (Pools, OwnConns),
         target: NodeTarget,
         login: ClientLogin,
         settings: Settings,
         kind: QueueKind,
         counters: Arc<Counters>,
     ) -> Self {
-        SharedQueue { pools, target, login, settings, kind, counters, state: Mutex::default() }
+        SharedQueue { pools, own, target, login, settings, kind, counters, state: Mutex::default() }
     }
 
     /// Whether this queue is the one for these settings.
@@ -105,7 +108,7 @@ impl SharedQueue {
             return None;
         }
         state.alone += 1;
-        Some(Alone { queue: self.clone() })
+        Some(Alone { queue: self.clone(), since: Instant::now() })
     }
 
     /// Runs with others; waits for its own outcome. Once `given_up` has come, what waits is withdrawn, and what runs by itself is cancelled on its node;
@@ -148,12 +151,20 @@ impl SharedQueue {
     async fn outcome(self: &Arc<Self>, mut outcome: oneshot::Receiver<Outcome>, behind_alone: bool) -> Outcome {
         // Workers see for themselves that they are late; who runs alone does not.
         if behind_alone {
-            match tokio::time::timeout(STUCK, &mut outcome).await {
+            match tokio::time::timeout(self.patience(), &mut outcome).await {
                 Ok(outcome) => return outcome.unwrap_or_else(|_| self.unanswered()),
                 Err(_) => self.stuck_alone(),
             }
         }
         outcome.await.unwrap_or_else(|_| self.unanswered())
+    }
+
+    /// For so long a statement waits for others to be done before it is sent beside them.
+    pub(super) fn patience(&self) -> Duration {
+        match self.kind {
+            QueueKind::Read => LATE,
+            QueueKind::Write => STUCK,
+        }
     }
 
     /// Takes a statement back, if nobody has taken it.
@@ -253,6 +264,7 @@ impl SharedQueue {
 impl Drop for Alone {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
+        state.pace.took(1, self.since.elapsed());
         state.alone -= 1;
         state.stuck_alone = state.stuck_alone.min(state.alone);
         self.queue.go_on(state);

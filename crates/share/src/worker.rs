@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::queue::SharedQueue;
-use crate::{Job, Outcome, QueueKind, STUCK};
+use crate::{Job, Outcome, QueueKind};
 use batch::Batch;
 
 /// How often the others get their turn before a batch is taken. More than this did not make batches grow.
@@ -84,7 +84,7 @@ async fn work(queue: Arc<SharedQueue>) {
                 let batch = run(&queue, &mut usable, &mut jobs);
                 tokio::pin!(batch);
                 // Polled by a timer of its own only when it is late.
-                if tokio::time::timeout(STUCK, &mut batch).await.is_err() {
+                if tokio::time::timeout(queue.patience(), &mut batch).await.is_err() {
                     queue.stuck_worker();
                     match given_up {
                         Some(given_up) => clean = given_up::run(batch, &given_up, &key).await,

@@ -2,7 +2,6 @@
 //! (`columns.rs`), and with the client's rights. How it is shown is not known here.
 
 use catalog::NodeId;
-use plan::Planned;
 use pool::PoolError;
 use wire::sqlstate;
 
@@ -27,7 +26,7 @@ pub enum ColumnPlans {
 impl<C: Client> Work<'_, C> {
     /// The plans of stores for what they would be asked.
     pub async fn column_plans(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<ColumnPlans> {
-        let Planned::Query { tree: Ok(finish), .. } = &compiled.plan else { return Ok(ColumnPlans::NoCopies) };
+        let Some(finish) = compiled.plan.finish() else { return Ok(ColumnPlans::NoCopies) };
         let parts = finish.parts();
         if parts.iter().all(|part| part.columns.is_none()) {
             return Ok(ColumnPlans::NoCopies);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{NodeId, Row, qualified, quote_ident};
 use plan::columns::{ColumnPart, ColumnRead, ColumnTable, ColumnType, parameter};
-use plan::{AddUp, Finish, Merge, Part, Piece, Planned, Slice, Text};
+use plan::{AddUp, Finish, Merge, Part, Piece, Slice, Text};
 use pool::PoolError;
 use tokio::task::JoinSet;
 use txn::Cuts;
@@ -91,7 +91,7 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         shard: Option<i32>,
     ) -> Result<Option<String>> {
-        let Planned::Query { tree: Ok(finish), .. } = &compiled.plan else { return Ok(None) };
+        let Some(finish) = compiled.plan.finish() else { return Ok(None) };
         if request.limit.is_some() || !self.one_asks_columns(compiled, shard) {
             return Ok(None);
         }
@@ -106,10 +106,9 @@ impl<C: Client> Work<'_, C> {
     /// Whether stores are asked what one node could answer. A store reads all that its node has: where it is one shard's rows that are wanted, somebody
     /// has to say so (`herd.columns = on`).
     pub fn one_asks_columns(&self, compiled: &Compiled, shard: Option<i32>) -> bool {
-        let Planned::Query { whole, tree: Ok(finish) } = &compiled.plan else { return false };
+        let Some(finish) = compiled.plan.finish() else { return false };
         let way = self.columns.way;
-        let copied = whole.tables.iter().any(|t| t.relation.column_copy.is_some());
-        if way == ColumnWay::Off || (shard.is_some() && way != ColumnWay::On) || !copied || whole.writes {
+        if way == ColumnWay::Off || (shard.is_some() && way != ColumnWay::On) || compiled.plan.whole().writes {
             return false;
         }
         let parts = finish.parts();

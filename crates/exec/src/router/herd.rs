@@ -104,7 +104,7 @@ impl Herd {
         )));
         Herd {
             rows: RowQueues::default(),
-            shared: SharedQueues::new(pools.clone()),
+            shared: SharedQueues::new(pools.clone(), own.clone()),
             pools,
             own,
             roles,

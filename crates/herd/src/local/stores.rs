@@ -84,6 +84,12 @@ fn pid(files: &Files, number: u16) -> Option<u32> {
     })
 }
 
+/// Of each store: they are asked together, and share this machine.
+fn threads(state: &State) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / usize::from(state.nodes.max(1))).clamp(1, 256)
+}
+
 fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
     let program = program()?;
     let directory = files.store(number);
@@ -97,10 +103,13 @@ fn start_one(files: &Files, state: &State, number: u16) -> Result<()> {
              [column]\n\
              node = \"host=127.0.0.1 port={} dbname=postgres user=postgres\"\n\
              directory = \"{}\"\n\
-             listen = \"127.0.0.1:{}\"\n",
+             listen = \"127.0.0.1:{}\"\n\
+             # All stores together have a thread for each processor.\n\
+             threads = {}\n",
             state.node_port(number),
             directory.display(),
             state.store_port(number),
+            threads(state),
         );
         write_whole(&config, &text)?;
         set_mode(&config, 0o600)?;

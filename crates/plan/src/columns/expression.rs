@@ -138,6 +138,12 @@ impl Expr {
         self.any(&mut |e| e.is_checked() && !e.any(&mut |e| of_row(e)))
     }
 
+    /// How many digits it has behind the point is what a parameter's value says, which is not known here.
+    pub fn has_parameters_digits(&self) -> bool {
+        let number = matches!(self.ty, Ty::Numeric { .. } | Ty::Mixed);
+        number && (matches!(self.kind, Kind::Param(..)) || self.operands().into_iter().any(Expr::has_parameters_digits))
+    }
+
     /// A literal or a parameter.
     pub fn is_constant(&self) -> bool {
         matches!(self.kind, Kind::Constant(_) | Kind::Null | Kind::Now(_) | Kind::Param(..))

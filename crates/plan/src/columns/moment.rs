@@ -18,6 +18,8 @@ pub struct Interval {
     seconds: i64,
 }
 
+/// From now, some three thousand years: there are timestamps for these.
+const SECONDS_MAX: i64 = 100_000_000_000;
 /// Counts of units are no greater.
 const COUNT_MAX: i64 = 1_000_000;
 
@@ -63,14 +65,21 @@ fn count(text: &str) -> Option<i64> {
 fn in_words(text: &str) -> Option<Interval> {
     let words: Vec<&str> = text.split(' ').collect();
     let (pairs, []) = words.as_chunks::<2>() else { return None };
-    let mut all = Some(Interval::default()).filter(|_| !pairs.is_empty());
-    for (at, [number, unit]) in pairs.iter().enumerate() {
+    // What a sign in front of several is for, a setting says (`DecodeInterval` in datetime.c).
+    if pairs.is_empty() || (pairs.len() > 1 && text.contains('-')) {
+        return None;
+    }
+    let (mut all, mut had) = (Interval::default(), vec![]);
+    for [number, unit] in pairs {
         let unit = if *unit == "mon" || *unit == "mons" { "month" } else { unit.strip_suffix('s').unwrap_or(unit) };
         // A field that comes twice is an error.
-        let again = pairs[..at].iter().any(|[_, other]| other.starts_with(unit));
-        all = all.filter(|_| !again)?.with(count(number)?, unit);
+        if had.contains(&unit) {
+            return None;
+        }
+        had.push(unit);
+        all = all.with(count(number)?, unit)?;
     }
-    all
+    Some(all)
 }
 
 impl Interval {
@@ -123,7 +132,9 @@ pub fn shifted(name: &str, left: Expr, interval: Interval) -> Found<Expr> {
         if interval.months != 0 || interval.days != 0 {
             return Err(refused("now() and an interval of days, which are the session's zone's (hours are not),"));
         }
-        return Ok(Expr { ty: left.ty, kind: Kind::Now(seconds + interval.seconds) });
+        let seconds = seconds.checked_add(interval.seconds).filter(|s| s.abs() <= SECONDS_MAX);
+        let seconds = seconds.ok_or_else(|| refused("now() and an interval of so many hours"))?;
+        return Ok(Expr { ty: left.ty, kind: Kind::Now(seconds) });
     }
     let (Kind::Constant(text), Some(moment)) = (&left.kind, moment(&left)) else { return Err(refuse()) };
     // Where days begin is the session's zone's to say.

@@ -9,14 +9,16 @@ use super::select::Select;
 /// as they are, are no scan's either: there the node is as good.
 ///
 /// Of reference tables one looks for the few rows that the many of others meet: an index of theirs finds none of these, but one of a
-/// column that must be equal does.
+/// column that must be equal does. Where there are no others, they are as any table.
 pub fn scans(select: &Select, from: &[From], reader: &Reader) -> bool {
     select.is_bounded() && reads_many(select, from, reader)
 }
 
 /// The same, however much comes of it: of a subquery of FROM.
 fn reads_many(select: &Select, from: &[From], reader: &Reader) -> bool {
-    let is_whole = |column: &Column| reader.table(column.table).relation().is_some_and(|r| r.is_reference());
+    let are_others = reader.tables().iter().any(|t| t.relation().is_some_and(|r| !r.is_reference()));
+    let is_whole =
+        |column: &Column| are_others && reader.table(column.table).relation().is_some_and(|r| r.is_reference());
     let is_indexed = |column: &Column| reader.table(column.table).is_indexed(&column.name);
     let mut equal = vec![];
     from.iter().for_each(|item| item.conditions(&mut |on| equals(on, &mut equal)));

@@ -36,7 +36,7 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
         return Err("a view is not read on columns".into());
     }
     let reader = Reader::new(a, tables);
-    let Query { mut select, from } = reader.within(false, || Query::read(&reader, part))?;
+    let Query { mut select, from } = reader.within(false, || Query::read(&reader, part))??;
     select.distinct |= rows == Rows::Once && select.is_flat();
     let types = select.targets.iter().map(|(_, e)| match e.ty.printed() {
         Some(ty) => Ok(ty),
@@ -100,6 +100,9 @@ impl Select {
         }
         if targets.is_empty() {
             return Err(refused("a SELECT of no columns"));
+        }
+        if targets.iter().any(|(_, e)| e.has_parameters_digits()) {
+            return Err(refused("a number whose digits a parameter gives"));
         }
         let distinct = match &s.distinct_clause[..] {
             [] => false,

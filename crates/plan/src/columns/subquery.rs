@@ -51,7 +51,13 @@ impl Query {
         }
         let from = from::read(&s.from_clause, r)?;
         let select = Select::of(r, s)?;
-        Ok(Query { select, from })
+        // PostgreSQL looks at them below a join, or beside the conditions of a subquery, in an order of its own.
+        let mut fails = select.condition.as_ref().is_some_and(Expr::may_not_fit);
+        from.iter().for_each(|item| item.conditions(&mut |on| fails |= on.may_not_fit()));
+        match fails && !matches!(from[..], [From::Table { .. }]) {
+            true => Err(refused("a condition that can fail beside others")),
+            false => Ok(Query { select, from }),
+        }
     }
 
     /// In DuckDB's words, within another.
@@ -66,9 +72,7 @@ impl Query {
             return Err(refused("a subquery in an order"));
         }
         let all = s.targets.iter().map(|(_, e)| e).chain(&s.condition).chain(&s.groups).chain(&s.having);
-        let mut fails = all.into_iter().any(Expr::may_not_fit);
-        self.from.iter().for_each(|item| item.conditions(&mut |on| fails |= on.may_not_fit()));
-        match fails {
+        match all.into_iter().any(Expr::may_not_fit) {
             true => Err(refused("a subquery that can fail")),
             false => Ok(()),
         }
@@ -88,9 +92,12 @@ pub fn of_from<'a>(r: &Reader<'a>, s: &ast::RangeSubselect) -> Found<(Table<'a>,
         return Err(refused("LATERAL, or a subquery without a name"));
     };
     let inner = select(s.subquery.as_deref())?;
-    let query = r.within(false, || Query::read(r, inner))?;
+    let query = r.within(false, || Query::read(r, inner))??;
     query.is_plain()?;
     let renamed: Vec<&str> = names::strings(&alias.colnames);
+    if renamed.len() > query.select.targets.len() {
+        return Err(refused("a subquery with more names than columns"));
+    }
     let mut outputs = Vec::with_capacity(query.select.targets.len());
     for (at, (name, e)) in query.select.targets.iter().enumerate() {
         if e.ty.oid().is_none() {
@@ -124,7 +131,7 @@ pub fn of_condition(r: &Reader, s: &ast::SubLink) -> Found<Expr> {
         _ => None,
     };
     let inner = select(s.subselect.as_deref())?;
-    let mut query = r.within(true, || Query::read(r, inner))?;
+    let mut query = r.within(true, || Query::read(r, inner))??;
     query.is_plain()?;
     let made = |left, word, query| Kind::Subquery(Box::new(Subquery { left, word, query }));
     match (kind, left) {

@@ -4,19 +4,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pool::{CancelKey, cancel};
 
+use crate::STUCK;
 use crate::queue::SharedQueue;
 
-/// Between one look and the next.
-const AGAIN: Duration = Duration::from_millis(20);
-/// How long a node may take to act on a cancel, and to be asked.
+/// Between one look and the next, twice as long each time: a look takes all of a node's lock table for a moment.
+const AGAIN_FIRST: Duration = Duration::from_millis(20);
+const AGAIN_LAST: Duration = Duration::from_secs(1);
+/// How long a node may take to act on a cancel.
 const CANCEL_MAX: Duration = Duration::from_secs(5);
-const ASK_MAX: Duration = Duration::from_secs(1);
-/// A batch whose node can't be asked is left at work for so long.
-const UNKNOWN_MAX: Duration = Duration::from_secs(1);
 
 /// Runs `batch` to its end. False: a cancel may still be on its way to the connection.
 pub(super) async fn run(
@@ -25,34 +24,34 @@ pub(super) async fn run(
     key: &CancelKey,
     pid: i32,
 ) -> bool {
-    let (mut clean, since) = (true, Instant::now());
+    let (mut clean, mut pause) = (true, STUCK);
     loop {
+        if tokio::time::timeout(pause, &mut batch).await.is_ok() {
+            return clean;
+        }
+        // A task of its own: given up in the middle, it would cost a connection.
+        let asked = tokio::spawn(waits(queue, pid));
         let waits = tokio::select! {
             biased;
             () = &mut batch => return clean,
-            waits = waits(queue, pid) => waits,
+            waits = asked => waits.unwrap_or(false),
         };
-        if waits.unwrap_or_else(|| since.elapsed() > UNKNOWN_MAX) {
+        if waits {
             // No cancel is left on its way when this has returned, and the batch ends in between only.
             clean &= cancel(key, CANCEL_MAX).await.is_ok();
         }
-        if tokio::time::timeout(AGAIN, &mut batch).await.is_ok() {
-            return clean;
-        }
+        pause = if pause == STUCK { AGAIN_FIRST } else { (pause * 2).min(AGAIN_LAST) };
     }
 }
 
-/// Whether a process of the node waits for a lock. `None`: the node can't be asked.
-async fn waits(queue: &SharedQueue, pid: i32) -> Option<bool> {
-    let asked = async {
-        let mut conn = queue.pools.get(&queue.target, &queue.login).await?;
-        conn.simple(&format!(
+/// Whether a process of the node waits for a lock. The router's own connections ask: clients' may all be taken, by those who wait. A node that can't be
+/// asked is asked again.
+fn waits(queue: &SharedQueue, pid: i32) -> impl Future<Output = bool> + Send + 'static {
+    let (own, target) = (queue.own.clone(), queue.target.clone());
+    async move {
+        let sql = format!(
             "SELECT FROM pg_catalog.pg_lock_status() AS l WHERE l.pid OPERATOR(pg_catalog.=) {pid} AND NOT l.granted"
-        ))
-        .await
-    };
-    match tokio::time::timeout(ASK_MAX, asked).await {
-        Ok(Ok(rows)) => Some(!rows.is_empty()),
-        _ => None,
+        );
+        own.rows(&target, &sql).await.is_ok_and(|rows| !rows.is_empty())
     }
 }
