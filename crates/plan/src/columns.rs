@@ -3,7 +3,7 @@
 //! A table may have a *column copy*: beside each node a *store* has the node's rows of it in DuckDB (see [`catalog::ColumnCopy`]).
 //! A Part that reads such a table gets, besides its text for the node, what the store is asked instead. The answer must be the one
 //! PostgreSQL gives, value by value, so this is an allow-list: an expression's type is inferred from below as PostgreSQL would
-//! (`columns/infer.rs` and its like), names must mean PostgreSQL's own (`columns/own.rs`), and DuckDB's text is written from the typed
+//! (`columns/infer.rs` and its like; what names mean, `columns/scope.rs`), names must mean PostgreSQL's own (`columns/own.rs`), and DuckDB's text is written from the typed
 //! tree that comes of it (`columns/expression.rs`), with casts wherever DuckDB's own types of results are others. Whatever is not on the list is refused
 //! in words for EXPLAIN, and rows answer as ever. An error of DuckDB's (an overflow) sends the Part to rows, too: so it may raise
 //! where PostgreSQL would not, and must raise where PostgreSQL would.
@@ -24,6 +24,7 @@ mod moment;
 mod own;
 mod scalar;
 mod scans;
+mod scope;
 mod select;
 mod subquery;
 mod types;

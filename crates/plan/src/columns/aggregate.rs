@@ -5,10 +5,10 @@ use sql::ast;
 
 use super::compare;
 use super::expression::{Aggregate, Expr, Kind};
-use super::infer::Reader;
 use super::mixed;
 use super::own;
 use super::scalar;
+use super::scope::Reader;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 

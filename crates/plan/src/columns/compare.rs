@@ -6,9 +6,9 @@ use wire::type_oid;
 
 use super::constant;
 use super::expression::{Expr, Kind};
-use super::infer::Reader;
 use super::mixed;
 use super::moment;
+use super::scope::Reader;
 use super::types::{DIGITS_MAX, Ty};
 use super::{Found, refused};
 

@@ -6,8 +6,8 @@ use sql::ast;
 use super::aggregate;
 use super::compare;
 use super::expression::{Expr, Kind};
-use super::infer::Reader;
 use super::mixed;
+use super::scope::Reader;
 use super::types::Ty;
 use super::{Found, refused};
 

@@ -12,7 +12,7 @@ use catalog::first_bytes;
 
 use super::expression::{Bound, Column, Expr, Kind};
 use super::from::From;
-use super::infer::Reader;
+use super::scope::Reader;
 use super::select::Select;
 use super::types::Ty;
 

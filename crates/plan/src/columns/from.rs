@@ -7,7 +7,7 @@ use sql::ast::{self, JoinType, Node};
 use sql::{NodeEnum, names};
 
 use super::expression::{Expr, Kind, Writer};
-use super::infer::{Reader, Source, Table};
+use super::scope::{Reader, Source, Table};
 use super::subquery::{self, Query};
 use super::{Found, refused};
 

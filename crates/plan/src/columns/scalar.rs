@@ -4,7 +4,7 @@ use sql::ast::{self, Node};
 
 use super::constant;
 use super::expression::{Expr, Kind};
-use super::infer::Reader;
+use super::scope::Reader;
 use super::types::Ty;
 use super::{Found, compare, refused};
 

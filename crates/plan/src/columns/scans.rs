@@ -2,7 +2,7 @@
 
 use super::expression::{Column, Expr, Kind};
 use super::from::From;
-use super::infer::Reader;
+use super::scope::Reader;
 use super::select::Select;
 
 /// No index that is known of helps: neither with the condition nor with an order of which the first rows are wanted. Rows that stream out

@@ -7,7 +7,7 @@ use sql::{NodeEnum, names};
 
 use super::expression::{Expr, Kind, Writer};
 use super::from::{self, From};
-use super::infer::Reader;
+use super::scope::Reader;
 use super::subquery::{self, Query};
 use super::types::Ty;
 use super::{ColumnPart, ColumnTable, Found, Rows, aggregate, compare, first_bytes, refused, scans};

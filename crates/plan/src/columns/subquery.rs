@@ -9,7 +9,7 @@ use sql::names;
 
 use super::expression::{Expr, Kind, Writer};
 use super::from::{self, From};
-use super::infer::{Output, Reader, Source, Table};
+use super::scope::{Output, Reader, Source, Table};
 use super::select::Select;
 use super::{Found, aggregate, compare, refused};
 
