@@ -7,6 +7,7 @@ use crate::columns::ColumnRead;
 use crate::gather::{Semijoin, Shuffle};
 use crate::in_turn::InTurn;
 use crate::text::Text;
+use crate::types::Planned;
 
 /// A text for nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,17 @@ pub enum Finish {
     Merge(Merge),
     AddUp(AddUp),
     Statement(Statement),
+}
+
+impl Planned {
+    /// What becomes of the rows of several nodes, or of those of a store.
+    pub fn finish(&self) -> Option<&Finish> {
+        match self {
+            Planned::Query { tree, .. } => tree.as_ref().ok(),
+            Planned::Forward(whole) => whole.by_store.as_deref(),
+            Planned::Insert { .. } | Planned::Modify { .. } | Planned::InTurn { .. } => None,
+        }
+    }
 }
 
 impl Finish {

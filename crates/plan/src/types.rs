@@ -440,15 +440,6 @@ pub struct ByKey {
 }
 
 impl Planned {
-    /// What becomes of the rows of several nodes, or of those of a store.
-    pub fn finish(&self) -> Option<&Finish> {
-        match self {
-            Planned::Query { tree, .. } => tree.as_ref().ok(),
-            Planned::Forward(whole) => whole.by_store.as_deref(),
-            Planned::Insert { .. } | Planned::Modify { .. } | Planned::InTurn { .. } => None,
-        }
-    }
-
     /// Forwarded to home, whatever it is.
     pub fn home(writes: bool) -> Self {
         Planned::Forward(Whole::on_home(writes))

@@ -2,8 +2,8 @@
 //!
 //! What is not named here is refused.
 
-use sql::ast::{self, Node};
 use sql::NodeEnum;
+use sql::ast::{self, Node};
 use wire::type_oid;
 
 use super::expression::{Expr, Kind};
