@@ -64,17 +64,27 @@ def check_known(number: int, rows: list[tuple]) -> None:
         raise SystemExit(f"Q{number}: {printed} instead of TPC's {_KNOWN[number]}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(description: str | None) -> argparse.ArgumentParser:
+    """What those who measure these queries are told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--shards", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=600, help="of one query")
     parser.add_argument("--only", default="")
-    chosen = parser.parse_args()
+    return parser
+
+
+def wanted(chosen: argparse.Namespace) -> dict[int, str]:
+    """The queries that are asked for, by their numbers."""
     numbers = [int(n) for n in chosen.only.split(",") if n] or list(tpch_queries.QUERIES)
-    queries = {number: tpch_queries.QUERIES[number].format(scale=chosen.scale) for number in numbers}
+    return {number: tpch_queries.QUERIES[number].format(scale=chosen.scale) for number in numbers}
+
+
+def main() -> None:
+    chosen = options(__doc__).parse_args()
+    queries = wanted(chosen)
     filled = lambda placed: partial(fill, statements=schema(chosen.shards, placed), rows=chosen.rows)
     with servers({"placed": filled(True), "own keys": filled(False)}, filled(None)) as (found, routers):
         compare(

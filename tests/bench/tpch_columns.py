@@ -6,7 +6,6 @@ and by rows, and DuckDB itself (PyPI's `duckdb`) on the same rows with as many t
 The last columns tell how many of the parts that nodes are asked are answered by stores, and why the others are not.
 """
 
-import argparse
 import os
 import re
 import statistics
@@ -17,7 +16,7 @@ from pathlib import Path
 import duckdb
 from column_stores import Stores
 from common import herd, print_table
-from tpch import check_known, fill, schema, tpch_queries, tpch_rows
+from tpch import check_known, fill, options, schema, tpch_rows, wanted
 
 
 def filled_duckdb(rows: Path, directory: str):
@@ -40,16 +39,9 @@ def parts(connection, query: str) -> tuple[int, int, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", type=Path)
-    parser.add_argument("--scale", type=float, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--shards", type=int, default=8)
+    parser = options(__doc__)
     parser.add_argument("--nodes", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=600, help="of one query")
-    parser.add_argument("--only", default="")
     chosen = parser.parse_args()
-    numbers = [int(n) for n in chosen.only.split(",") if n] or list(tpch_queries.QUERIES)
     with herd(chosen.nodes, columns=True) as made, tempfile.TemporaryDirectory() as directory:
         fill(made.server, schema(chosen.shards, True), chosen.rows)
         for table in tpch_rows.TABLES:
@@ -61,8 +53,7 @@ def main() -> None:
             by_columns.execute(f"SET statement_timeout = '{chosen.seconds}s'")
             by_rows.execute(f"SET statement_timeout = '{chosen.seconds}s'")
             by_rows.execute("SET herd.columns = off")
-            for number in numbers:
-                query = tpch_queries.QUERIES[number].format(scale=chosen.scale)
+            for number, query in wanted(chosen).items():
                 ways = {way: lambda c=c: c.execute(query, prepare=False).fetchall() for way, c in (("rows", by_rows), ("columns", by_columns))}
                 ways["duckdb"] = lambda: embedded.execute(query).fetchall()
                 times: dict[str, list[float]] = {way: [] for way in ways}

@@ -180,18 +180,17 @@ pub enum Rows {
 
 /// What column copies are to a query of reference tables alone.
 pub fn read_whole(select: &ast::SelectStmt, a: &Analysis) -> ColumnRead {
-    match select::read(select, &[], Rows::All, a) {
-        Ok(part) => ColumnRead::Can(Box::new(part)),
-        Err(why) => ColumnRead::No(why),
-    }
+    translated(select, &[], Rows::All, a)
 }
 
 /// What column copies are to a Part, while it is still a tree. `tables`: the uses of distributed tables that it reads.
 pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) -> Option<ColumnRead> {
-    tables.iter().any(|u| a.uses[*u].relation.column_copy.is_some()).then(|| {
-        match select::read(part, tables, rows, a) {
-            Ok(part) => ColumnRead::Can(Box::new(part)),
-            Err(why) => ColumnRead::No(why),
-        }
-    })
+    tables.iter().any(|u| a.uses[*u].relation.column_copy.is_some()).then(|| translated(part, tables, rows, a))
+}
+
+fn translated(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) -> ColumnRead {
+    match select::read(part, tables, rows, a) {
+        Ok(part) => ColumnRead::Can(Box::new(part)),
+        Err(why) => ColumnRead::No(why),
+    }
 }

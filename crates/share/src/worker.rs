@@ -78,7 +78,7 @@ async fn work(queue: Arc<SharedQueue>) {
                 [one] => Some(one.given_up.clone()),
                 _ => None,
             };
-            let (key, pid) = (usable.cancel_key(), usable.pid());
+            let key = usable.cancel_key();
             let mut clean = true;
             {
                 let batch = run(&queue, &mut usable, &mut jobs);
@@ -88,7 +88,7 @@ async fn work(queue: Arc<SharedQueue>) {
                     queue.stuck_worker();
                     match given_up {
                         Some(given_up) => clean = given_up::run(batch, &given_up, &key).await,
-                        None if queue.kind == QueueKind::Read => clean = waits::run(batch, &queue, &key, pid).await,
+                        None if queue.kind == QueueKind::Read => clean = waits::run(batch, &queue, &key).await,
                         None => batch.await,
                     }
                     queue.unstuck_worker();

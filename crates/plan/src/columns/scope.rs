@@ -130,21 +130,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a SELECT within another one. `sees`: it can name what those around it read.
-    pub fn within<R>(&self, sees: bool, read: impl FnOnce() -> R) -> Found<R> {
+    pub fn within<R>(&self, sees: bool, read: impl FnOnce() -> Found<R>) -> Found<R> {
         if self.within.get() >= WITHIN_MAX {
             return Err("subqueries within so many others are not computed on columns".into());
         }
         self.within.set(self.within.get() + 1);
         let around = self.levels.borrow().clone();
-        self.levels.replace(if sees { around.clone() } else { vec![] }).clear();
-        self.levels.borrow_mut().push(vec![]);
+        let mut levels = if sees { around.clone() } else { vec![] };
+        levels.push(vec![]);
+        *self.levels.borrow_mut() = levels;
         let (aggregates, subqueries) = (self.aggregates.replace(false), self.subqueries.replace(false));
         let done = read();
-        self.levels.replace(around).clear();
+        *self.levels.borrow_mut() = around;
         self.aggregates.set(aggregates);
         self.subqueries.set(subqueries);
         self.within.set(self.within.get() - 1);
-        Ok(done)
+        done
     }
 
     /// What a name means here.

@@ -36,7 +36,7 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
         return Err("a view is not read on columns".into());
     }
     let reader = Reader::new(a, tables);
-    let Query { mut select, from } = reader.within(false, || Query::read(&reader, part))??;
+    let Query { mut select, from } = reader.within(false, || Query::read(&reader, part))?;
     select.distinct |= rows == Rows::Once && select.is_flat();
     let types = select.targets.iter().map(|(_, e)| match e.ty.printed() {
         Some(ty) => Ok(ty),

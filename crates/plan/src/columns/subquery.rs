@@ -92,7 +92,7 @@ pub fn of_from<'a>(r: &Reader<'a>, s: &ast::RangeSubselect) -> Found<(Table<'a>,
         return Err(refused("LATERAL, or a subquery without a name"));
     };
     let inner = select(s.subquery.as_deref())?;
-    let query = r.within(false, || Query::read(r, inner))??;
+    let query = r.within(false, || Query::read(r, inner))?;
     query.is_plain()?;
     let renamed: Vec<&str> = names::strings(&alias.colnames);
     if renamed.len() > query.select.targets.len() {
@@ -131,7 +131,7 @@ pub fn of_condition(r: &Reader, s: &ast::SubLink) -> Found<Expr> {
         _ => None,
     };
     let inner = select(s.subselect.as_deref())?;
-    let mut query = r.within(true, || Query::read(r, inner))??;
+    let mut query = r.within(true, || Query::read(r, inner))?;
     query.is_plain()?;
     let made = |left, word, query| Kind::Subquery(Box::new(Subquery { left, word, query }));
     match (kind, left) {

@@ -18,19 +18,14 @@ const AGAIN_LAST: Duration = Duration::from_secs(1);
 const CANCEL_MAX: Duration = Duration::from_secs(5);
 
 /// Runs `batch` to its end. False: a cancel may still be on its way to the connection.
-pub(super) async fn run(
-    mut batch: Pin<&mut impl Future<Output = ()>>,
-    queue: &SharedQueue,
-    key: &CancelKey,
-    pid: i32,
-) -> bool {
+pub(super) async fn run(mut batch: Pin<&mut impl Future<Output = ()>>, queue: &SharedQueue, key: &CancelKey) -> bool {
     let (mut clean, mut pause) = (true, STUCK);
     loop {
         if tokio::time::timeout(pause, &mut batch).await.is_ok() {
             return clean;
         }
         // A task of its own: given up in the middle, it would cost a connection.
-        let asked = tokio::spawn(waits(queue, pid));
+        let asked = tokio::spawn(waits(queue, key.pid));
         let waits = tokio::select! {
             biased;
             () = &mut batch => return clean,
