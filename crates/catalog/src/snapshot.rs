@@ -275,6 +275,8 @@ pub struct Column {
     pub identity: u8,
     /// Stored or virtual generated column.
     pub generated: bool,
+    /// The column's collation; 0: the type has none.
+    pub collation: Oid,
     /// The column's collation orders by bytes, or the type has no collation.
     pub collation_is_bytes: bool,
     /// Strings of other bytes are not equal.

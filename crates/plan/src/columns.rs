@@ -12,6 +12,7 @@
 
 mod aggregate;
 mod arithmetic;
+mod collation;
 mod compare;
 mod conditional;
 mod constant;

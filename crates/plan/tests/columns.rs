@@ -153,7 +153,7 @@ fn show_columns(out: &mut String, can: &ColumnPart) {
 /// |---|---|
 /// | `sbtest1` | of all columns, by `c` |
 /// | `mixed` | of a column of each type |
-/// | `worded` | its `word` orders by a language, its `folded` takes strings for equal that differ |
+/// | `worded` | its `word` and its `greek` order by languages, its `folded` takes strings for equal that differ, its `plain` is the database's |
 /// | `people` | without `country` |
 /// | `places`, `ranges` | reference tables |
 fn snapshot() -> Snapshot {
@@ -190,7 +190,11 @@ fn snapshot() -> Snapshot {
                 ("Odd \"name\"", (23, -1)),
             ],
         ),
-        (3, "worded", vec![("id", (20, -1)), ("word", (25, -1)), ("folded", (25, -1))]),
+        (
+            3,
+            "worded",
+            vec![("id", (20, -1)), ("word", (25, -1)), ("folded", (25, -1)), ("greek", (25, -1)), ("plain", (25, -1))],
+        ),
         (4, "people", vec![("id", (20, -1)), ("name", (25, -1)), ("country", (25, -1))]),
         (5, "places", vec![("id", (23, -1)), ("name", (25, -1)), ("area", (23, -1))]),
         (6, "ranges", vec![("id", (23, -1)), ("low", (23, -1)), ("high", (23, -1))]),
@@ -259,7 +263,14 @@ fn column(name: &str, (type_oid, typmod): (u32, i32)) -> Column {
         sequence_oid: 0,
         identity: 0,
         generated: false,
-        collation_is_bytes: !matches!(name, "word" | "folded"),
+        collation: match name {
+            "word" => 16384,
+            "folded" => 16385,
+            "greek" => 16386,
+            "plain" => 100,
+            _ => 950,
+        },
+        collation_is_bytes: !matches!(name, "word" | "folded" | "greek"),
         collation_deterministic: name != "folded",
     }
 }

@@ -153,6 +153,7 @@ fn column(name: &str) -> Column {
         sequence_oid: 0,
         identity,
         generated: false,
+        collation: 100,
         collation_is_bytes: true,
         collation_deterministic: true,
     }

@@ -221,7 +221,8 @@ impl Session {
                     self.pin.put_back(lane);
                     views.map_err(exec::catalog_error)?
                 }
-                None => vec![],
+                // They are asked for again: what is not known now may be there.
+                None => return Ok(()),
             },
         };
         let (mark, epoch) = (self.pg_temp.mark(), Some(self.epoch.serial));
@@ -306,6 +307,7 @@ impl Session {
             sequence_oid: 0,
             identity: 0,
             generated: text(row, 8) == "t",
+            collation: 0,
             collation_is_bytes: false,
             collation_deterministic: false,
         };

@@ -124,7 +124,7 @@ fn question(only: &str) -> String {
     format!(
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
                 d.oid, CASE WHEN NOT (d.adbin::text ~ '[0-9]{{5}}' AND herd.names_rows(d.adbin::text)) THEN pg_get_expr(d.adbin, 0) END, \
-                q.nspname, q.relname, a.attidentity, a.attgenerated <> '', \
+                q.nspname, q.relname, a.attidentity, a.attgenerated <> '', a.attcollation, \
                 CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
                      WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
                 coalesce(co.collisdeterministic, true), coalesce(co.collprovider <> 'd', false) \
@@ -184,6 +184,7 @@ async fn rows<Q: Query>(
             sequence_oid: 0,
             identity: 0,
             generated: false,
+            collation: 0,
             collation_is_bytes: false,
             collation_deterministic: true,
         };
@@ -192,6 +193,7 @@ async fn rows<Q: Query>(
         column.sequence = row.opt().zip(row.opt()).map(|(schema, name)| crate::qualified(&schema, &name));
         column.identity = row.char();
         column.generated = row.boolean();
+        column.collation = row.number()?;
         column.collation_is_bytes = match row.char() {
             b'd' => elsewhere.collation_is_bytes,
             answer => answer == b'y',

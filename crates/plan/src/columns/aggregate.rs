@@ -3,6 +3,7 @@
 use sql::NodeEnum;
 use sql::ast;
 
+use super::collation;
 use super::compare;
 use super::expression::{Aggregate, Expr, Kind};
 use super::mixed;
@@ -117,7 +118,7 @@ fn is_alike(ty: Ty) -> bool {
 pub fn is_grouped(e: &Expr) -> Found<()> {
     match e.ty {
         ty if is_alike(ty) => Ok(()),
-        ty if ty.is_string() => compare::is_deterministic(e),
+        ty if ty.is_string() => collation::is_deterministic(e),
         ty => Err(refused(&format!("a group or DISTINCT of {}", ty.name()))),
     }
 }
@@ -126,7 +127,7 @@ pub fn is_grouped(e: &Expr) -> Found<()> {
 pub fn is_ordered(r: &Reader, e: &Expr) -> Found<()> {
     match e.ty {
         ty if is_alike(ty) => Ok(()),
-        ty if ty.is_string() => compare::is_bytewise(r, &[e]).and_then(|()| compare::is_deterministic(e)),
+        ty if ty.is_string() => collation::is_bytewise(r, &[e]).and_then(|()| collation::is_deterministic(e)),
         ty => Err(refused(&format!("an order of {}", ty.name()))),
     }
 }

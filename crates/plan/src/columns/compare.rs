@@ -4,6 +4,7 @@ use sql::NodeEnum;
 use sql::ast::Node;
 use wire::type_oid;
 
+use super::collation::{self, is_bytewise, is_deterministic};
 use super::constant;
 use super::expression::{Expr, Kind};
 use super::mixed;
@@ -176,45 +177,11 @@ fn floats(left: &Expr, right: &Expr) -> Option<(Expr, Expr)> {
 fn strings(r: &Reader, left: Expr, right: Expr, ordered: bool) -> Found<(Expr, Expr)> {
     is_deterministic(&left)?;
     is_deterministic(&right)?;
-    if ordered {
-        is_bytewise(r, &[&left, &right])?;
-    }
-    // Of two columns with other collations PostgreSQL takes neither.
-    let named = |e: &Expr| e.any(&mut |e| matches!(e.kind, Kind::Column(_)));
-    if r.cx.snapshot.own_collations && named(&left) && named(&right) {
-        return Err(refused("a comparison of columns that may have different collations"));
+    match ordered {
+        true => is_bytewise(r, &[&left, &right])?,
+        false => _ = collation::of(r, &[&left, &right])?,
     }
     Ok((left, right))
-}
-
-/// Strings of other bytes are never equal.
-pub fn is_deterministic(e: &Expr) -> Found<()> {
-    match e.any(&mut |e| matches!(&e.kind, Kind::Column(c) if !c.deterministic)) {
-        true => Err(refused("a collation to which different strings may be equal")),
-        false => Ok(()),
-    }
-}
-
-/// Which string is less, their bytes say. Their collation is that of the columns that they are made of, or else the database's.
-pub fn is_bytewise(r: &Reader, all: &[&Expr]) -> Found<()> {
-    let (mut named, mut bytes) = (false, true);
-    let mut left: Vec<&Expr> = all.to_vec();
-    while let Some(e) = left.pop() {
-        match &e.kind {
-            // What is no string has no collation.
-            _ if !e.ty.is_string() => {}
-            Kind::Column(c) => (named, bytes) = (true, bytes && c.bytes),
-            // Conditions give none.
-            Kind::Case { whens, otherwise } => {
-                left.extend(whens.iter().map(|(_, then)| then).chain([otherwise.as_ref()]));
-            }
-            _ => left.extend(e.operands()),
-        }
-    }
-    match bytes && (named || r.cx.snapshot.collation_is_bytes) {
-        true => Ok(()),
-        false => Err(refused("an order by a collation other than C")),
-    }
 }
 
 /// `IN (…)`, `NOT IN (…)`. The elements of a list are of one type, to which the left side is compared (`transformAExprIn` in parse_expr.c).
@@ -289,7 +256,7 @@ fn common((a, b): (u8, u8), (c, d): (u8, u8)) -> (u8, u8) {
 }
 
 /// LIKE of a constant pattern. Backslash is PostgreSQL's escape, and has to be named to DuckDB; `_` is a character to both.
-pub fn like(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
+pub fn like(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
     let (Kind::Constant(pattern), true) = (&right.kind, right.ty == Ty::Unknown || right.ty.is_text()) else {
         return Err(refused("LIKE with anything but a constant"));
     };
@@ -307,6 +274,7 @@ pub fn like(word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
         ty => return Err(refused(&format!("LIKE of {}", ty.name()))),
     }
     is_deterministic(&left)?;
+    collation::of(r, &[&left])?;
     let text = |text: &str| Expr { ty: Ty::Text, kind: Kind::Constant(text.into()) };
     if pattern.contains('\\') {
         let name = if word == "LIKE" { "like_escape" } else { "not_like_escape" };

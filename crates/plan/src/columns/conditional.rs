@@ -4,6 +4,7 @@ use sql::NodeEnum;
 use sql::ast;
 
 use super::aggregate;
+use super::collation;
 use super::compare;
 use super::expression::{Expr, Kind};
 use super::mixed;
@@ -108,10 +109,7 @@ fn common(r: &Reader, values: Vec<Expr>, what: &str) -> Found<(Ty, Vec<Expr>)> {
         _ => Ok(v),
     };
     let values = values.into_iter().map(settled).collect::<Found<Vec<_>>>()?;
-    let named = |e: &Expr| e.ty.is_string() && e.any(&mut |e| matches!(e.kind, Kind::Column(_)));
-    if r.cx.snapshot.own_collations && values.iter().filter(|v| named(v)).count() > 1 {
-        return Err(refused("a choice among columns that may have different collations"));
-    }
+    collation::of(r, &values.iter().collect::<Vec<_>>())?;
     for value in &values {
         ty = of(ty, value.ty).ok_or_else(|| refused(&format!("{what} of numbers with different scales")))?;
     }

@@ -2,6 +2,7 @@
 
 use catalog::Oid;
 
+use super::collation::Collation;
 use super::constant;
 use super::mixed::Mixed;
 use super::subquery::Subquery;
@@ -55,10 +56,7 @@ pub struct Column {
     /// Which of the tables that are read.
     pub table: usize,
     pub name: String,
-    /// Its collation, if it has one, orders by bytes.
-    pub bytes: bool,
-    /// Strings of other bytes are not equal.
-    pub deterministic: bool,
+    pub collation: Collation,
 }
 
 /// The rows whose number is not behind that of the first rows by it: as many as are wanted, and those that have the same.

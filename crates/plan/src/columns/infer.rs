@@ -118,7 +118,7 @@ impl Reader<'_> {
             }
             (AexprLike, Some(left), Some(right)) => {
                 let word = if own::operator(&e.name, self.cx)? == "~~" { "LIKE" } else { "NOT LIKE" };
-                compare::like(word, self.expression(left)?, self.expression(right)?)
+                compare::like(self, word, self.expression(left)?, self.expression(right)?)
             }
             (AexprBetween | AexprNotBetween, Some(value), Some(Node { node: Some(NodeEnum::List(bounds)) })) => {
                 let [low, high] = &bounds.items[..] else { return Err(refused("BETWEEN")) };

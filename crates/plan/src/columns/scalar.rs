@@ -6,7 +6,7 @@ use super::constant;
 use super::expression::{Expr, Kind};
 use super::scope::Reader;
 use super::types::Ty;
-use super::{Found, compare, refused};
+use super::{Found, collation, compare, refused};
 
 /// The greatest length that is a plain number.
 const LENGTH_MAX: u32 = 1_000_000;
@@ -52,8 +52,8 @@ fn folded(r: &Reader, name: &'static str, of: Expr) -> Found<Expr> {
     if !of.ty.is_string() {
         return Err(refused(&format!("{name}() of {}", of.ty.name())));
     }
-    compare::is_deterministic(&of)?;
-    compare::is_bytewise(r, &[&of])?;
+    collation::is_deterministic(&of)?;
+    collation::is_bytewise(r, &[&of])?;
     let found = Expr { ty: Ty::Text, kind: Kind::Call(name, vec![of.clone()]) };
     Ok(compare::of_ascii(&of, found))
 }

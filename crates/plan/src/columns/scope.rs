@@ -8,6 +8,7 @@ use std::sync::Arc;
 use catalog::{ColumnCopy, Relation, UniqueIndex};
 use sql::{ast, names};
 
+use super::collation::Collation;
 use super::expression::{Column, Expr, Kind};
 use super::types::Ty;
 use super::{Found, refused, subquery};
@@ -63,9 +64,7 @@ pub enum Source<'a> {
 pub struct Output {
     pub name: String,
     pub ty: Ty,
-    /// As of a [`Column`].
-    pub bytes: bool,
-    pub deterministic: bool,
+    pub collation: Collation,
 }
 
 impl Table<'_> {
@@ -193,8 +192,8 @@ impl<'a> Reader<'a> {
         let (relation, copy) = match &named.source {
             Source::Copy { relation, copy } => (relation, copy),
             Source::Query(outputs) => {
-                let Output { ty, bytes, deterministic, .. } = outputs[at];
-                let kind = Kind::Column(Column { table, name: subquery::output(at), bytes, deterministic });
+                let Output { ty, collation, .. } = outputs[at];
+                let kind = Kind::Column(Column { table, name: subquery::output(at), collation });
                 return Ok(Expr { ty, kind });
             }
         };
@@ -202,8 +201,7 @@ impl<'a> Reader<'a> {
         if !copy.columns.contains(&column.name) || column.generated {
             return Err(format!("column \"{}\" is not in the column copy", column.name));
         }
-        let (bytes, deterministic) = (column.collation_is_bytes, column.collation_deterministic);
-        let kind = Kind::Column(Column { table, name: column.name.clone(), bytes, deterministic });
+        let kind = Kind::Column(Column { table, name: column.name.clone(), collation: Collation::of_column(column) });
         Ok(Expr { ty: Ty::of_column(column), kind })
     }
 }

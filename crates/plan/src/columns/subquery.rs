@@ -11,7 +11,7 @@ use super::expression::{Expr, Kind, Writer};
 use super::from::{self, From};
 use super::scope::{Output, Reader, Source, Table};
 use super::select::Select;
-use super::{Found, aggregate, compare, refused};
+use super::{Found, aggregate, collation, compare, refused};
 
 /// A SELECT, translated.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,8 +106,7 @@ pub fn of_from<'a>(r: &Reader<'a>, s: &ast::RangeSubselect) -> Found<(Table<'a>,
         outputs.push(Output {
             name: renamed.get(at).map_or_else(|| name.clone(), |name| (*name).to_string()),
             ty: e.ty,
-            bytes: compare::is_bytewise(r, &[e]).is_ok(),
-            deterministic: compare::is_deterministic(e).is_ok(),
+            collation: collation::of(r, &[e])?,
         });
     }
     Ok((Table { source: Source::Query(outputs), shown: alias.aliasname.clone(), renamed: true }, query))

@@ -271,6 +271,7 @@ fn column(name: &str, (type_oid, type_name): (u32, &str)) -> Column {
         sequence_oid: 0,
         identity: 0,
         generated: false,
+        collation: 100,
         collation_is_bytes: true,
         collation_deterministic: true,
     }
