@@ -17,7 +17,7 @@ from pathlib import Path
 from common import arguments, pgbench, plain, print_table, value
 from harness import router
 
-SETTINGS = {"synchronous_commit": os.environ.get("SYNCHRONOUS_COMMIT", "off"), "shared_buffers": "512MB", "max_connections": "300", "max_wal_size": "4GB"}
+SETTINGS = {"fsync": "on", "synchronous_commit": os.environ.get("SYNCHRONOUS_COMMIT", "off"), "shared_buffers": "512MB", "max_connections": "300", "max_wal_size": "4GB"}
 _KEY = "\\set id random(1, {rows})\n"
 WORKS = {
     "reads": _KEY + "select c from sbtest1 where id = :id;\n",

@@ -2,13 +2,17 @@
 itself (PyPI's `duckdb`, where it is installed) on a file with one table of the same rows. Turns interleaved, in both directions: five runs of a query
 each, of which the median counts. The same answers, or it ends.
 
-    python tests/bench/w2_columns.py [--rows 1000000] [--rounds 9] [--sorted 0]      # --sorted 1: the copy is sorted by c
+    python tests/bench/w2_columns.py [--rows 1000000] [--rounds 9] [--sorted 0] [--kept 1]
+
+--sorted 1: the copy is sorted by c. --kept 0: stores (started again) keep no totals, so that each run computes them, as the first two of a query do in
+any case; with 1 they are there from the third run on, as nothing is written meanwhile.
 """
 
 import statistics
 import tempfile
 import time
 
+from column_stores import Stores
 from common import arguments, fill_sbtest1, herd, plain, print_table
 from harness.server import Server
 from w2_aggregates import QUERIES, measure
@@ -41,29 +45,27 @@ def measure_duckdb(connection, sql: str) -> tuple[list, float]:
     return rows, (time.perf_counter() - started) * 1000
 
 
-def wait_for_copies(made) -> float:
-    """Until every store has its copy; how long that took, in seconds."""
-    begun = time.monotonic()
-    for number in range(1, made.nodes + 1):
-        store = Server("store", made.port + made.nodes + number, user="herd", dbname="herd")
-        while True:
-            with store.connect() as connection:
-                cursor = connection.execute("SHOW copies")
-                states = [dict(zip((c.name for c in cursor.description), row))["state"] for row in cursor.fetchall()]
-            if states == ["ready"]:
-                break
-            time.sleep(0.1)
-    return time.monotonic() - begun
+def keeps_nothing(stores: Stores) -> None:
+    """From now on stores compute every answer anew."""
+    stores.stop()
+    for number in range(1, stores.herd.nodes + 1):
+        path = stores.herd.dir / f"column{number}.toml"
+        path.write_text(path.read_text() + 'kept_memory = "0"\n')
+    stores.herd.up()
+    stores.wait_until_ready()
 
 
 def main() -> None:
-    chosen = arguments(__doc__, rows=1_000_000, rounds=9, sorted=0)
+    chosen = arguments(__doc__, rows=1_000_000, rounds=9, sorted=0, kept=1)
     with plain() as postgres, herd(columns=True) as many, tempfile.TemporaryDirectory() as directory:
         fill_sbtest1(postgres.server, chosen.rows, distributed=False)
         fill_sbtest1(many.server, chosen.rows, distributed=True)
         order = ", order_by => array['c']" if chosen.sorted else ""
         many.server.run(f"select herd.add_column_copy('sbtest1'{order})")
-        print(f"copied in {wait_for_copies(many):.1f} s")
+        stores = Stores(many)
+        print(f"copied in {stores.wait_until_ready():.1f} s")
+        if not chosen.kept:
+            keeps_nothing(stores)
         embedded = filled_duckdb(postgres.server, directory) if duckdb else None
         table = []
         with postgres.server.connect() as one, many.server.connect() as by_columns, many.server.connect() as by_rows:
@@ -86,7 +88,7 @@ def main() -> None:
                     [name, *(medians[way] for way in ("plain", "rows", "columns")), medians.get("duckdb", float("nan")), medians["plain"] / medians["columns"]]
                 )
         head = ["query", "plain ms", "herd, rows ms", "herd, columns ms", "DuckDB ms", "plain/columns"]
-        print_table(f"W2, {chosen.rows:,} rows, medians of {chosen.rounds}{', sorted by c' if chosen.sorted else ''}", head, table)
+        print_table(f"W2, {chosen.rows:,} rows, medians of {chosen.rounds}{', sorted by c' if chosen.sorted else ''}{'' if chosen.kept else ', nothing kept'}", head, table)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 //! with how far that is. It does not know where the messages come from. Any error undoes what is not committed, and the stream is
 //! read anew from what is; an error of one copy is the end of that copy alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub struct Writer {
     pending: bool,
     /// Copies that have their first zero with a sign by what DuckDB's transaction has done.
     signed: Vec<i64>,
+    /// The same of copies that have lost rows by it.
+    removed: BTreeSet<i64>,
     /// The stream is not read any more until it begins anew.
     failed: bool,
     /// What could not be written ends here at the latest, if anything could not.
@@ -72,6 +74,7 @@ impl Writer {
             open: false,
             pending: false,
             signed: Vec::new(),
+            removed: BTreeSet::new(),
             failed: true,
             stuck_at: None,
             stream: 0,
@@ -112,6 +115,7 @@ impl Writer {
     fn undo(&mut self) {
         (self.current, self.pending) = (None, false);
         self.signed.clear();
+        self.removed.clear();
         for held in self.copies.values_mut().flatten() {
             held.net = Net::default();
             held.places = None;
@@ -282,6 +286,9 @@ impl Writer {
         self.begin()?;
         for held in self.copies.values_mut().flatten().filter(|held| !held.net.is_empty()) {
             let mut net = std::mem::take(&mut held.net);
+            if net.emptied || !net.gone.is_empty() {
+                self.removed.insert(held.id);
+            }
             let done = held.note(&self.conn, &net);
             let signed = done
                 .and_then(|()| duck::apply(&self.conn, held.id, &held.shape, &mut net))
@@ -299,7 +306,9 @@ impl Writer {
         self.conn.execute("UPDATE herd_state SET lsn = ?", [self.done.0])?;
         self.open = false;
         let mut made = (!self.signed.is_empty()).then(|| self.shared.made.write());
-        let changes = self.shared.content.changes();
+        let removals: Vec<_> =
+            std::mem::take(&mut self.removed).into_iter().map(|id| self.shared.removals.of(id)).collect();
+        let changes: Vec<_> = removals.iter().map(|of| of.changes()).chain([self.shared.content.changes()]).collect();
         self.conn.execute_batch("COMMIT")?;
         drop(changes);
         for id in self.signed.drain(..) {

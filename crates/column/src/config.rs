@@ -26,6 +26,8 @@ pub struct Config {
     /// What the node may keep in memory of the transactions that it decodes for the store, in units of 1024 bytes; the rest it writes to files and reads
     /// again.
     pub decoding_kb: u64,
+    /// What answers that are kept may take; 0: none is.
+    pub kept_bytes: usize,
 }
 
 /// What is wrong with a configuration.
@@ -67,6 +69,8 @@ struct Table {
     wal_bytes_max: String,
     #[serde(default = "decoding")]
     decoding_memory: String,
+    #[serde(default = "kept")]
+    kept_memory: String,
 }
 
 fn user() -> String {
@@ -93,11 +97,17 @@ fn decoding() -> String {
     "256MB".into()
 }
 
+fn kept() -> String {
+    "32MB".into()
+}
+
 impl Config {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        let Table { node, directory, listen, user, password, memory, threads, slot, wal_bytes_max, decoding_memory } =
-            toml::from_str::<File>(text)?.column;
+        let table = toml::from_str::<File>(text)?.column;
+        let (wal_bytes_max, decoding_memory, kept_memory) =
+            (bytes(&table.wal_bytes_max), bytes(&table.decoding_memory), kept_bytes(&table.kept_memory));
+        let Table { node, directory, listen, user, password, memory, threads, slot, .. } = table;
         let wrong = |key, reason| Err(ConfigError::Value { key, reason });
         let (node, login) = conninfo::parse(&node)?;
         if !listen.ip().is_loopback() && password.is_none() {
@@ -116,20 +126,40 @@ impl Config {
         if slot.is_empty() || slot.len() > 40 || !slot.chars().all(plain) {
             return wrong("slot", "1 to 40 of a-z, 0-9 and _");
         }
-        let Some(wal_bytes_max) = bytes(&wal_bytes_max) else {
+        let Some(wal_bytes_max) = wal_bytes_max else {
             return wrong("wal_bytes_max", "write it as 512MB or 4GB");
         };
-        let decoding_kb = bytes(&decoding_memory).map(|bytes| bytes >> 10);
-        let Some(decoding_kb) = decoding_kb.filter(|kb| DECODING_KB.contains(kb)) else {
+        let Some(decoding_kb) = decoding_memory.map(|bytes| bytes >> 10).filter(|kb| DECODING_KB.contains(kb)) else {
             return wrong("decoding_memory", "from 64kB to 1TB, as 256MB");
         };
-        Ok(Config { node, login, directory, listen, user, password, memory, threads, slot, wal_bytes_max, decoding_kb })
+        let Some(kept_bytes) = kept_memory else {
+            return wrong("kept_memory", "write it as 32MB, or 0");
+        };
+        Ok(Config {
+            node,
+            login,
+            directory,
+            listen,
+            user,
+            password,
+            memory,
+            threads,
+            slot,
+            wal_bytes_max,
+            decoding_kb,
+            kept_bytes,
+        })
     }
 
     /// The file is a secret.
     pub fn has_password(&self) -> bool {
         self.password.is_some() || !matches!(self.login.secret, Secret::None)
     }
+}
+
+/// The same, or `0`.
+fn kept_bytes(text: &str) -> Option<usize> {
+    if text == "0" { Some(0) } else { usize::try_from(bytes(text)?).ok() }
 }
 
 /// `4GB` → bytes, in units of 1024 as PostgreSQL's settings have them.
@@ -156,7 +186,8 @@ mod tests {
     #[test]
     fn defaults_and_refusals() {
         let config = parse("listen = \"127.0.0.1:6601\"").unwrap();
-        assert_eq!(config.decoding_kb, 256 << 10);
+        assert_eq!((config.decoding_kb, config.kept_bytes), (256 << 10, 32 << 20));
+        assert_eq!(parse("listen = \"127.0.0.1:6601\"\nkept_memory = \"0\"").unwrap().kept_bytes, 0);
         assert_eq!((&*config.user, &*config.slot, config.wal_bytes_max), ("herd", "herd_column", 4 << 30));
         assert!(parse("listen = \"0.0.0.0:6601\"\npassword = \"x\"").is_ok());
         for wrong in [
@@ -166,6 +197,7 @@ mod tests {
             "listen = \"127.0.0.1:1\"\nthreads = 0",
             "listen = \"127.0.0.1:1\"\ndecoding_memory = \"1kB\"",
             "listen = \"127.0.0.1:1\"\ndecoding_memory = \"1KB -c x=y\"",
+            "listen = \"127.0.0.1:1\"\nkept_memory = \"some\"",
             "listen = \"127.0.0.1:1\"\nunknown = 0",
             "",
         ] {

@@ -3,8 +3,10 @@
 //! The way of a change: [`replicate`] reads the slot's stream, [`pgoutput`] its messages, [`batch`] nets them by key, and
 //! [`apply`], the one thread that writes, puts them into DuckDB ([`duck`]) together with how far the stream has been read.
 //! The way of a question: [`serve`] and [`session`] take it, [`query`] reads it, [`read`] answers it in five steps, with
-//! [`freshness`] (what the node has) and [`fingerprint`] (what the table is), and [`print`] writes values as PostgreSQL would.
-//! [`store`] makes what there is be what is listed in `herd.column_copy`; [`copy_in`] copies a table the first time.
+//! [`freshness`] (what the node has) and [`fingerprint`] (what the table is), [`kept`] has what is known of the first rows already, and [`print`]
+//! writes values as PostgreSQL would.
+//! [`store`] makes what there is be what is listed in `herd.column_copy`; [`copy_in`] copies a table the first time,
+//! and [`reopen`] opens the file anew behind it.
 //!
 //! Any doubt is an error, never an answer: whoever asks has the rows themselves to fall back on. This crate knows neither
 //! herds nor plans, and nothing of other nodes.
@@ -25,6 +27,7 @@ pub mod float;
 pub mod freshness;
 pub mod held;
 pub mod jobs;
+pub mod kept;
 pub mod load;
 pub mod login;
 pub mod lsn;
@@ -36,6 +39,7 @@ pub mod published;
 pub mod query;
 pub mod read;
 pub mod readers;
+pub mod reopen;
 pub mod replicate;
 pub mod resort;
 pub mod resorted;

@@ -154,7 +154,8 @@ impl Writer {
             noted(id)
         );
         let mut made = self.shared.made.write();
-        let _changes = self.shared.content.changes();
+        let removals = self.shared.removals.of(id);
+        let _changes = [self.shared.content.changes(), removals.changes()];
         self.conn.execute_batch(&sql).inspect_err(|_| {
             let _ = self.conn.execute_batch("ROLLBACK");
         })?;
@@ -193,7 +194,8 @@ impl Writer {
         self.conn.execute_batch("BEGIN TRANSACTION")?;
         let done = self.make(&fresh, &from, &to);
         let mut made = self.shared.made.write();
-        let _changes = self.shared.content.changes();
+        let removals = self.shared.removals.of(id);
+        let _changes = [self.shared.content.changes(), removals.changes()];
         let finished = done.and_then(|()| Ok(self.conn.execute_batch("COMMIT")?));
         if let Err(error) = finished {
             let _ = self.conn.execute_batch("ROLLBACK");

@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use column::apply::Writer;
 use column::config::Config;
 use column::freshness::Freshness;
+use column::kept::Kept;
 use column::read::Reads;
 use column::readers::Readers;
+use column::reopen::Others;
 use column::shared::Shared;
 use column::{private, resort, serve, store};
 use tokio::net::TcpListener;
@@ -56,14 +59,15 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let readers = Readers::new(writer.connection(), READERS)?;
     let sorts = writer.connection().try_clone()?;
     let writer = writer.spawn()?;
-    resort::spawn(shared.clone(), writer.clone(), sorts)?;
+    let sorts = resort::spawn(shared.clone(), writer.clone(), sorts)?;
+    let others = Others { readers: readers.clone(), sorts };
     let freshness = Freshness::spawn(shared.clone());
-    let (shared_by, unchanged) = (shared.clone(), Default::default());
-    let reads = Reads { shared: shared_by, freshness, readers, writer: writer.clone(), unchanged };
+    let (unchanged, kept) = (Default::default(), Arc::new(Kept::new(shared.config.kept_bytes)));
+    let reads = Reads { shared: shared.clone(), freshness, readers, writer: writer.clone(), unchanged, kept };
     let mut terminate = signal(SignalKind::terminate())?;
     tracing::info!("listening on {}", listener.local_addr()?);
     tokio::select! {
-        never = store::run(shared, writer) => match never {},
+        never = store::run(shared, writer, others) => match never {},
         served = serve::serve(listener, reads) => Ok(served?),
         _ = tokio::signal::ctrl_c() => Ok(()),
         _ = terminate.recv() => Ok(()),

@@ -35,6 +35,8 @@ pub struct Select {
     pub sql: String,
     /// The same, asked of copies that have the first bytes of long texts in columns of their own.
     pub by_first_bytes: Option<String>,
+    /// Its rows may come in pieces, each of other rows of the one copy that it reads: the asker adds them up.
+    pub in_pieces: bool,
 }
 
 /// One of the copies it reads, and what the asker takes its table for.
@@ -63,6 +65,8 @@ struct Header {
     bytes_max: u64,
     #[serde(default)]
     by_first_bytes: Option<String>,
+    #[serde(default)]
+    in_pieces: bool,
     #[serde(default)]
     explain: bool,
     /// More SELECTs, to be answered from the same moment.
@@ -104,6 +108,7 @@ impl Query {
             serde_json::from_str(header).map_err(|e| Error::Question(format!("the first line: {e}")))?;
         let Header { mut tables, types, by_first_bytes, more, .. } = header;
         let mut selects = vec![Select::checked(&types, sql.to_string(), by_first_bytes)?];
+        selects[0].in_pieces = header.in_pieces && more.is_empty();
         for More { tables: of, types, by_first_bytes, sql } in more {
             tables.extend(of);
             selects.push(Select::checked(&types, sql, by_first_bytes)?);
@@ -128,7 +133,7 @@ impl Select {
         check(&sql)?;
         by_first_bytes.as_deref().map(check).transpose()?;
         let types = types.iter().map(|name| As::parse(name)).collect::<Result<_>>()?;
-        Ok(Select { types, sql, by_first_bytes })
+        Ok(Select { types, sql, by_first_bytes, in_pieces: false })
     }
 }
 
@@ -161,7 +166,7 @@ fn check(sql: &str) -> Result<()> {
     let bytes = sql.as_bytes();
     let first = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("");
     if !first.eq_ignore_ascii_case("select") && !first.eq_ignore_ascii_case("with") {
-        return Err(Error::Unsupported("anything but SELECT, SHOW copies and SHOW version"));
+        return Err(Error::Unsupported("anything but SELECT, SHOW copies, SHOW kept and SHOW version"));
     }
     let mut at = 0;
     while at < bytes.len() {

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Facts;
 use crate::freshness::{End, Freshness, Moment};
 use crate::jobs::Handle;
+use crate::kept::{Kept, Rows};
 use crate::print::{As, Zeros, put_rows};
 use crate::query::{Query, Table};
 use crate::readers::Readers;
@@ -35,6 +36,7 @@ pub struct Reads {
     pub readers: Readers,
     pub writer: Handle,
     pub unchanged: Arc<Unchanged>,
+    pub kept: Arc<Kept>,
 }
 
 /// Messages for the client, and how many rows are among them.
@@ -80,11 +82,11 @@ impl Reads {
         moment: impl Future<Output = Result<Option<Option<Moment>>>>,
     ) -> Result<Option<Answer>> {
         let mut reader = self.readers.get().await?;
-        let (applied, shared) = (self.shared.applied(), self.shared.clone());
+        let (applied, shared, kept) = (self.shared.applied(), self.shared.clone(), self.kept.clone());
         let (began, begun) = oneshot::channel();
         let asked = query.clone();
         let answer = reader.run(move |conn| {
-            let (made, content) = snapshot(conn, &shared, &asked.tables)?;
+            let Snapshot { made, content, rows } = snapshot(conn, &shared, &asked.tables)?;
             // A copy that is newer than all others are is not read until they are as new.
             if let Some(made) = made.iter().find(|made| made.since > applied) {
                 return Err(Error::NotFresh(format!("a copy is as of {}, and the others as of {applied}", made.since)));
@@ -92,7 +94,7 @@ impl Reads {
             let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
             let has_first_bytes = made.iter().all(|made| made.first_bytes);
             let _ = began.send((made, content));
-            run(conn, &asked, has_first_bytes, zeros)
+            run(conn, &asked, has_first_bytes, zeros, rows.as_ref().map(|rows| (&*kept, rows)))
         });
         let same = async {
             let (begun, moment) = tokio::join!(begun, moment);
@@ -186,21 +188,45 @@ fn left(query: &Query, came: Instant) -> Duration {
     Duration::from_millis(query.wait_ms).saturating_sub(came.elapsed())
 }
 
-/// Step 3, and which content that has, if it is known. BEGIN takes the snapshot (`immediate_transaction_mode`), and what is told of the copies is what is in it.
-fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Result<(Vec<Made>, Option<u64>)> {
+/// What a read sees.
+struct Snapshot {
+    /// Of each copy, what it is made of.
+    made: Vec<Made>,
+    /// The number of all that there is, if it is known.
+    content: Option<u64>,
+    /// Of one copy alone, which rows it has lost, if it is known.
+    rows: Option<Rows>,
+}
+
+/// Step 3. BEGIN takes the snapshot (`immediate_transaction_mode`), and what is told of the copies is what is in it.
+fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Result<Snapshot> {
+    let removals = match tables {
+        [one] => Some((one.copy, shared.removals.of(one.copy))),
+        _ => None,
+    };
     let made = shared.made.read();
     let content = shared.content.number();
+    let before = removals.as_ref().and_then(|(_, of)| of.number());
     conn.execute_batch("BEGIN TRANSACTION READ ONLY")?;
     let content = content.filter(|number| shared.content.number() == Some(*number));
     let of = |table: &Table| {
         let found = made.get(&table.copy).cloned();
         found.ok_or_else(|| Error::Changed(format!("there is no copy {}", table.copy)))
     };
-    Ok((tables.iter().map(of).collect::<Result<_>>()?, content))
+    let rows = removals.zip(before).filter(|((_, of), before)| of.number() == Some(*before));
+    let made: Vec<Made> = tables.iter().map(of).collect::<Result<_>>()?;
+    let rows = rows.zip(made.first()).map(|(((copy, _), removals), made)| Rows { copy, since: made.since, removals });
+    Ok(Snapshot { made, content, rows })
 }
 
 /// Step 5. Of several SELECTs, a row comes first that says how many rows each has; then come theirs.
-fn run(conn: &duckdb::Connection, query: &Query, has_first_bytes: bool, zeros: Zeros) -> Result<Answer> {
+fn run(
+    conn: &duckdb::Connection,
+    query: &Query,
+    has_first_bytes: bool,
+    zeros: Zeros,
+    kept: Option<(&Kept, &Rows)>,
+) -> Result<Answer> {
     let mut all = Vec::with_capacity(query.selects.len());
     let mut rows_left = query.rows_max;
     for select in &query.selects {
@@ -208,8 +234,11 @@ fn run(conn: &duckdb::Connection, query: &Query, has_first_bytes: bool, zeros: Z
         if query.explain {
             return Ok(plan(&duck::plan(conn, sql)?));
         }
-        let batches = duck::all(conn, sql)?;
-        if let Some(columns) = batches.first().map(RecordBatch::num_columns).filter(|n| *n != select.types.len()) {
+        let batches = match kept.filter(|_| select.in_pieces) {
+            Some((kept, rows)) => kept.all(conn, sql, rows)?,
+            None => duck::all(conn, sql)?,
+        };
+        if let Some(columns) = batches.iter().map(RecordBatch::num_columns).find(|n| *n != select.types.len()) {
             return Err(Error::Answer(format!("there are {columns} columns, and types of {}", select.types.len())));
         }
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();

@@ -18,13 +18,28 @@ const INTERRUPT_EVERY: Duration = Duration::from_millis(20);
 pub struct Readers {
     free: Arc<Mutex<Vec<Connection>>>,
     room: Arc<Semaphore>,
+    count: usize,
 }
 
 impl Readers {
     /// So many connections to the database of this one.
     pub fn new(conn: &Connection, count: usize) -> Result<Self> {
-        let free = (0..count).map(|_| conn.try_clone()).collect::<duckdb::Result<Vec<_>>>()?;
-        Ok(Readers { free: Arc::new(Mutex::new(free)), room: Arc::new(Semaphore::new(count)) })
+        let readers = Readers { free: Arc::default(), room: Arc::new(Semaphore::new(count)), count };
+        readers.connect(conn)?;
+        Ok(readers)
+    }
+
+    fn connect(&self, conn: &Connection) -> Result<()> {
+        let all = (0..self.count).map(|_| conn.try_clone()).collect::<duckdb::Result<Vec<_>>>()?;
+        *self.free.lock() = all;
+        Ok(())
+    }
+
+    /// When nobody reads: nobody does until what this gives is dropped.
+    pub async fn pause(&self) -> Result<Paused> {
+        let all = u32::try_from(self.count).unwrap_or(u32::MAX);
+        let room = self.room.clone().acquire_many_owned(all).await.map_err(|_| Error::Gone)?;
+        Ok(Paused { readers: self.clone(), _room: room })
     }
 
     /// Waits for one that is free; it has a transaction that reads, which has seen nothing yet.
@@ -34,6 +49,24 @@ impl Readers {
         let interrupt = conn.interrupt_handle();
         let lent = Lent { conn: Some(conn), free: self.free.clone(), _permit: permit };
         Ok(Reader { lent: Some(lent), interrupt, running: Arc::new(Mutex::new(false)) })
+    }
+}
+
+/// Nobody reads.
+pub struct Paused {
+    readers: Readers,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Paused {
+    /// There are no connections any more.
+    pub fn disconnect(&self) {
+        self.readers.free.lock().clear();
+    }
+
+    /// There are some again, to the database of this one.
+    pub fn connect(&self, conn: &Connection) -> Result<()> {
+        self.readers.connect(conn)
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use duckdb::Connection;
+use parking_lot::Mutex;
 use tokio::runtime::Handle as Runtime;
 
 use crate::apply::Writer;
@@ -57,31 +58,41 @@ struct Due {
     rows: i64,
 }
 
-/// Begins the thread. The connection is one to the store's database.
-pub fn spawn(shared: Arc<Shared>, writer: Handle, conn: Connection) -> std::io::Result<()> {
-    let mut resort = Resort { shared, writer, conn, runtime: Runtime::current(), failed: HashMap::new() };
-    std::thread::Builder::new().name("sort".into()).spawn(move || resort.run())?;
-    Ok(())
+/// The thread's connection to the store's database, while it does not use it. Who takes it keeps the thread from looking.
+pub type Idle = Arc<Mutex<Option<Connection>>>;
+
+/// Begins the thread.
+pub fn spawn(shared: Arc<Shared>, writer: Handle, conn: Connection) -> std::io::Result<Idle> {
+    let idle = Arc::new(Mutex::new(Some(conn)));
+    let (taken, runtime) = (idle.clone(), Runtime::current());
+    std::thread::Builder::new().name("sort".into()).spawn(move || run(&shared, &writer, &taken, &runtime))?;
+    Ok(idle)
+}
+
+/// Until the writing thread is gone.
+fn run(shared: &Arc<Shared>, writer: &Handle, idle: &Idle, runtime: &Runtime) {
+    let (mut pause, mut failed) = (LOOK, HashMap::new());
+    loop {
+        std::thread::sleep(pause);
+        let began = Instant::now();
+        let Some(conn) = idle.lock().take() else { continue };
+        let (shared, writer, runtime) = (shared.clone(), writer.clone(), runtime.clone());
+        let mut resort = Resort { shared, writer, conn, runtime, failed };
+        let looked = resort.look();
+        failed = resort.failed;
+        *idle.lock() = Some(resort.conn);
+        pause = match looked {
+            Ok(()) => (began.elapsed() * REST).max(LOOK),
+            Err(Error::Gone) => return,
+            Err(error) => {
+                tracing::warn!("copies could not be sorted: {error}");
+                AGAIN_AFTER_ERROR
+            }
+        };
+    }
 }
 
 impl Resort {
-    /// Until the writing thread is gone.
-    fn run(&mut self) {
-        let mut pause = LOOK;
-        loop {
-            std::thread::sleep(pause);
-            let began = Instant::now();
-            pause = match self.look() {
-                Ok(()) => (began.elapsed() * REST).max(LOOK),
-                Err(Error::Gone) => return,
-                Err(error) => {
-                    tracing::warn!("copies could not be sorted: {error}");
-                    AGAIN_AFTER_ERROR
-                }
-            };
-        }
-    }
-
     fn look(&mut self) -> Result<()> {
         self.failed.retain(|_, at| at.elapsed() < AGAIN_AFTER_ERROR);
         let due = self.within("BEGIN TRANSACTION READ ONLY", || self.due())?;

@@ -113,7 +113,8 @@ impl Writer {
             if is != was {
                 return Err(Error::surprise(format!("there are {is} rows in order, and {was} of copy {id}")));
             }
-            let _changes = self.shared.content.changes();
+            let removals = self.shared.removals.of(id);
+            let _changes = [self.shared.content.changes(), removals.changes()];
             self.conn.execute_batch(&format!(
                 "BEGIN TRANSACTION; DROP TABLE {copy}; ALTER TABLE {} RENAME TO {copy}; DROP TABLE {};
                  UPDATE herd_copy SET unsorted = {unsorted} WHERE id = {id}; COMMIT",

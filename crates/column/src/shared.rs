@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
 use crate::lsn::Lsn;
-use crate::unchanged::Content;
+use crate::unchanged::{Content, Removals};
 
 /// How far the node's log is in DuckDB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +119,8 @@ pub struct Shared {
     pub made: RwLock<BTreeMap<i64, Made>>,
     /// Who commits in DuckDB what a read may find says so from before the COMMIT until behind it.
     pub content: Content,
+    /// The same for who commits that rows of a copy are gone, or that the copy is another one.
+    pub removals: Removals,
     pub identity: Mutex<Option<Identity>>,
     /// What readers wait for, at most.
     wanted: AtomicU64,
@@ -148,6 +150,7 @@ impl Shared {
             copies: Mutex::default(),
             made: RwLock::default(),
             content: Content::default(),
+            removals: Removals::default(),
             identity: Mutex::default(),
             wanted: AtomicU64::new(0),
             waits: Notify::new(),

@@ -1,4 +1,4 @@
-//! What a store says of itself: SHOW copies, SHOW version. It reads what others keep.
+//! What a store says of itself: SHOW copies, SHOW kept, SHOW version. It reads what others keep.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -9,6 +9,7 @@ use wire::type_oid as oid;
 
 use crate::duck;
 use crate::error::Result;
+use crate::kept::Size;
 use crate::read::{Answer, Reads};
 use crate::shared::State;
 
@@ -18,6 +19,16 @@ pub fn version() -> Answer {
     backend::row_description(&mut messages, &[Field::text("version")]);
     let text = concat!("herd-column ", env!("CARGO_PKG_VERSION"));
     backend::data_row(&mut messages, [Some(text.as_bytes())].into_iter());
+    Answer { messages, rows: 1 }
+}
+
+/// One row: for how many SELECTs answers are kept, how many bytes all of that takes, and how often such an answer was used.
+pub fn kept(reads: &Reads) -> Answer {
+    let Size { selects, bytes, uses } = reads.kept.size();
+    let mut messages = BytesMut::new();
+    backend::row_description(&mut messages, &["selects", "bytes", "uses"].map(|name| Field::new(name, oid::INT8, 8)));
+    let cells = [selects as u64, bytes as u64, uses].map(|n| n.to_string());
+    backend::data_row(&mut messages, cells.iter().map(|cell| Some(cell.as_bytes())));
     Answer { messages, rows: 1 }
 }
 

@@ -16,6 +16,7 @@ use crate::fingerprint;
 use crate::jobs::Handle;
 use crate::node;
 use crate::published;
+use crate::reopen::{Others, reopen};
 use crate::replicate;
 use crate::shared::{Copy, Shared, State};
 use crate::slot;
@@ -29,6 +30,8 @@ const RETRY_LAST: Duration = Duration::from_secs(60);
 /// A copy of a table that is changed all the time is made so often in so long: the others have to wait meanwhile.
 const MADE_MAX: usize = 30;
 const MADE_IN: Duration = Duration::from_secs(120);
+/// Behind a copy of so many rows the file is opened anew.
+const LARGE: u64 = 122_880;
 /// Between tries of everything.
 const AGAIN_FIRST: Duration = Duration::from_millis(200);
 const AGAIN_LAST: Duration = Duration::from_secs(10);
@@ -36,6 +39,7 @@ const AGAIN_LAST: Duration = Duration::from_secs(10);
 struct Store {
     shared: Arc<Shared>,
     writer: Handle,
+    others: Others,
     /// Which copies failed: how long was waited, and until when.
     failed: HashMap<i64, (Duration, Instant)>,
     /// When copies were made, of late.
@@ -50,8 +54,8 @@ struct Work {
 }
 
 /// For as long as the process lives.
-pub async fn run(shared: Arc<Shared>, writer: Handle) -> Infallible {
-    let mut store = Store { shared, writer, failed: HashMap::new(), made: Vec::new() };
+pub async fn run(shared: Arc<Shared>, writer: Handle, others: Others) -> Infallible {
+    let mut store = Store { shared, writer, others, failed: HashMap::new(), made: Vec::new() };
     let mut pause = AGAIN_FIRST;
     loop {
         let began = Instant::now();
@@ -235,6 +239,7 @@ impl Store {
             let remade = work.make.iter().any(|wanted| wanted.id == id);
             self.give_up(control, id, remade).await?;
         }
+        let mut large = false;
         for wanted in work.make {
             let id = wanted.id;
             self.shared.set_state(id, State::Copying, "");
@@ -242,6 +247,7 @@ impl Store {
                 Ok(()) => {
                     self.failed.remove(&id);
                     self.made.push((id, Instant::now()));
+                    large |= self.shared.copies.lock().get(&id).is_some_and(|copy| copy.rows >= LARGE);
                 }
                 // The connection is fine: it is this copy's.
                 Err(error @ (Error::Copy { .. } | Error::Duck(_) | Error::Surprise(_) | Error::Node(_)))
@@ -255,6 +261,10 @@ impl Store {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if large {
+            let done = reopen(&self.writer, &self.others).await?;
+            tracing::info!("the file of copies was {}opened anew", if done { "" } else { "in use, and not " });
         }
         Ok(())
     }

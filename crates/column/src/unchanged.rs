@@ -7,6 +7,7 @@
 //! and so the server.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -28,6 +29,17 @@ impl Content {
     /// Which content there is; `None`: it is changing.
     pub fn number(&self) -> Option<u64> {
         Some(self.0.load(Ordering::SeqCst)).filter(|number| number % 2 == 0)
+    }
+}
+
+/// Counts of each copy when rows of it go, or become others.
+#[derive(Default)]
+pub struct Removals(Mutex<HashMap<i64, Arc<Content>>>);
+
+impl Removals {
+    /// Those of one copy.
+    pub fn of(&self, copy: i64) -> Arc<Content> {
+        self.0.lock().entry(copy).or_default().clone()
     }
 }
 

@@ -11,6 +11,7 @@ use sql::{NodeEnum, build, names};
 use catalog::FunctionKind;
 
 use crate::Result;
+use crate::columns::Rows;
 use crate::compose::{Composer, part_column};
 use crate::expression;
 use crate::levels::Analysis;
@@ -71,7 +72,7 @@ pub fn split<'p, 'a>(
         return Ok(None);
     }
     let first = c.parts.is_empty();
-    let from = c.add_part(part, c.a.deep_uses(level))?;
+    let from = c.add_part_of(part, c.a.deep_uses(level), Rows::AddedUp)?;
     finish.from_clause = vec![from];
     if first && level == 0 {
         c.adds = adds;

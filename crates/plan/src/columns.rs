@@ -66,6 +66,8 @@ pub struct ColumnPart {
     pub scans: bool,
     /// The answer is small by construction: totals, groups, or a LIMIT.
     pub bounded: bool,
+    /// It may come in pieces, each of other rows of the table: who finishes the statement adds them up.
+    pub in_pieces: bool,
 }
 
 /// A table that a store reads.
@@ -177,6 +179,8 @@ pub enum Rows {
     All,
     /// Of those that are the same one is enough.
     Once,
+    /// Each is what some of the tables' rows come to, and they are added up: it does not matter how many there are of a group.
+    AddedUp,
 }
 
 /// What column copies are to a query of reference tables alone.

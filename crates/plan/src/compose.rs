@@ -198,7 +198,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         self.add_part_of(part, tables, Rows::All)
     }
 
-    /// The same of a part of which a row may come once.
+    /// The same of a part of whose rows others may be wanted.
     pub fn add_part_of(&mut self, mut part: ast::SelectStmt, mut tables: Vec<usize>, rows: Rows) -> Result<Node> {
         tables.extend(self.others.iter().filter(|u| !tables.contains(u)).copied().collect::<Vec<_>>());
         self.attach_ctes(&mut part)?;

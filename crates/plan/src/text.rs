@@ -77,6 +77,11 @@ impl Text {
         Ok(text)
     }
 
+    /// It names the statement's time.
+    pub fn names_now(&self) -> bool {
+        self.0.contains(&Piece::Now)
+    }
+
     /// How often it names rows of other statements: two or more are joined, or the same is read twice.
     pub fn rows_named(&self) -> usize {
         self.0.iter().filter(|piece| matches!(piece, Piece::Rows(_))).count()

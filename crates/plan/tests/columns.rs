@@ -133,13 +133,13 @@ fn show(sql: &str, context: &Context) -> String {
 }
 
 fn show_columns(out: &mut String, can: &ColumnPart) {
-    let ColumnPart { text, by_first_bytes, tables, types, params, scans, bounded } = can;
+    let ColumnPart { text, by_first_bytes, tables, types, params, scans, bounded, in_pieces } = can;
     let types: Vec<String> = types.iter().map(ToString::to_string).collect();
     let params: String = params.iter().map(|(n, oid)| format!("; ${n} is {oid}")).collect();
     let named: usize = text.params().count();
     assert!(named >= params.matches("is").count() && !tables.is_empty());
     assert!(!Text::is_empty(text));
-    let flags = [(*scans, "scans"), (*bounded, "bounded")];
+    let flags = [(*scans, "scans"), (*bounded, "bounded"), (*in_pieces, "in pieces")];
     let flags: String = flags.iter().filter(|(is, _)| *is).map(|(_, name)| format!("; {name}")).collect();
     writeln!(out, "  columns: {text}\n  {}{params}{flags}", types.join(", ")).unwrap();
     if let Some(text) = by_first_bytes {

@@ -223,7 +223,8 @@ impl<C: Client> Work<'_, C> {
             let tables = read.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
             let types = read.types.iter().map(ToString::to_string).collect();
             let (sql, by_first_bytes) = (sql.clone(), by_first_bytes.clone());
-            asked.push((*node, store, Asked { tables, types, sql, by_first_bytes, fresh: self.columns }));
+            let (in_pieces, fresh) = (read.in_pieces, self.columns);
+            asked.push((*node, store, Asked { tables, types, sql, by_first_bytes, in_pieces, fresh }));
         }
         Some(asked)
     }

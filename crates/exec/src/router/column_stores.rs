@@ -42,6 +42,8 @@ pub struct Asked {
     pub sql: String,
     /// The same for copies that have the first bytes of long texts in columns of their own.
     pub by_first_bytes: Option<String>,
+    /// The answer may come in pieces, each of other rows of the table.
+    pub in_pieces: bool,
     pub fresh: ColumnUse,
 }
 
@@ -152,6 +154,10 @@ impl Store {
         });
         if explain {
             header["explain"] = json!(true);
+        }
+        if asked.in_pieces && more.is_empty() && !explain {
+            // As below.
+            header["in_pieces"] = json!(true);
         }
         if !more.is_empty() {
             // A store of before does not know that word, and refuses.

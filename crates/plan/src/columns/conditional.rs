@@ -80,6 +80,10 @@ pub fn nullif(r: &Reader, left: Expr, right: Expr) -> Found<Expr> {
         Ty::Bpchar(_) | Ty::Float4 | Ty::Float8 => return Err(refused(&format!("NULLIF of {}", left.ty.name()))),
         ty => ty,
     };
+    if left.ty.is_string() && collation::of(r, &[&left, &right])? != collation::of(r, &[&left])? {
+        // Its value has the collation of both.
+        return Err(refused("NULLIF of texts of different collations"));
+    }
     let equal = Expr::condition(Kind::Infix("=", vec![left.clone(), right]));
     let null = Expr { ty, kind: Kind::Null };
     Ok(Expr { ty, kind: Kind::Case { whens: vec![(equal, null)], otherwise: Box::new(left) } })

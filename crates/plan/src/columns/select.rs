@@ -68,8 +68,10 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
         let named = tables.iter_mut().find(|t| Arc::ptr_eq(&t.relation, relation)).map(|t| &mut t.columns);
         named.filter(|names| !names.contains(name)).map(|names| names.push(name.clone())).unwrap_or_default();
     }
+    let text = writer.text();
     Ok(ColumnPart {
-        text: writer.text(),
+        in_pieces: rows == Rows::AddedUp && select.is_of_any_rows(&from) && !text.names_now(),
+        text,
         by_first_bytes,
         tables,
         types,
@@ -265,6 +267,21 @@ impl Select {
             Kind::Column(_) => false,
             _ => e.operands().into_iter().all(|e| self.is_of_group(e)),
         }
+    }
+
+    /// What it says of some rows of a table and what it says of the others, added up, is what it says of all.
+    fn is_of_any_rows(&self, from: &[From]) -> bool {
+        let splits = |e: &Expr| match &e.kind {
+            _ if self.groups.contains(e) => true,
+            Kind::Aggregate(a) => !a.distinct,
+            Kind::Cast(sum) => matches!(&sum.kind, Kind::Aggregate(a) if a.name == "sum" && !a.distinct),
+            _ => false,
+        };
+        let plain = !self.distinct && self.having.is_none() && self.order.is_empty() && self.limit.is_none();
+        let looks_beyond = |e: &Expr| e.any(&mut |e| matches!(e.kind, Kind::Subquery(_) | Kind::Bound(_)));
+        let beyond =
+            self.condition.iter().chain(&self.groups).chain(self.targets.iter().map(|(_, e)| e)).any(looks_beyond);
+        plain && !beyond && matches!(from, [From::Table { .. }]) && self.targets.iter().all(|(_, e)| splits(e))
     }
 
     /// The answer is small by construction.
