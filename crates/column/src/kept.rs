@@ -74,7 +74,7 @@ struct First {
     /// The number behind the last one's.
     to: u64,
     /// The last of them, where numbers are missing.
-    last: Option<String>,
+    last: Option<Vec<u64>>,
 }
 
 /// Of one SELECT.
@@ -229,8 +229,11 @@ impl First {
         }
         // The last number is no less than it would be without gaps.
         let last = number(conn, &format!("SELECT max(rowid) FROM {table} WHERE rowid >= {}", rows - 1))?;
-        let gaps = last + 1 > rows;
-        Ok(Some(First { to: last + 1, last: if gaps { row(conn, table, last)? } else { None } }))
+        let to = last + 1;
+        match to > rows {
+            true => Ok(row(conn, table, last)?.map(|row| First { to, last: Some(row) })),
+            false => Ok(Some(First { to, last: None })),
+        }
     }
 
     /// How many rows there are behind; `None`: these are not the first ones by these numbers.
@@ -244,15 +247,13 @@ impl First {
     }
 }
 
-/// The row of this number, all of it as a text; no other has the same, as all have a key.
-fn row(conn: &Connection, table: &str, number: u64) -> Result<Option<String>> {
-    let sql = format!("SELECT CAST(t AS VARCHAR) FROM {table} AS t WHERE t.rowid = {number}");
-    let mut statement = conn.prepare(&sql)?;
+/// What each value of the row of this number hashes to, those of its key among them, which no other row has.
+fn row(conn: &Connection, table: &str, number: u64) -> Result<Option<Vec<u64>>> {
+    let mut statement = conn.prepare(&format!("SELECT hash(COLUMNS(*)) FROM {table} WHERE rowid = {number}"))?;
     let mut rows = statement.query([])?;
-    Ok(match rows.next()? {
-        Some(row) => row.get(0)?,
-        None => None,
-    })
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let columns = row.as_ref().column_count();
+    Ok(Some((0..columns).map(|at| row.get(at)).collect::<duckdb::Result<_>>()?))
 }
 
 fn number(conn: &Connection, sql: &str) -> Result<u64> {
