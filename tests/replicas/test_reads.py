@@ -347,7 +347,8 @@ def test_a_standby_is_lost_under_load(replicas, rows, dies):
     threads.append(late)
     with replicas.a.connect() as connection:
         seen = asked(connection)
-        time.sleep(9 - LEFT_OUT)
+        # So long that who waits for it is answered before, also on a busy machine.
+        time.sleep(15 - LEFT_OUT)
         assert asked(connection) == seen and seen[0][0] == "unreachable", (seen, asked(connection))
     back = time.monotonic()
     standby.start() if dies == "killed" else standby.go_on()
@@ -360,7 +361,7 @@ def test_a_standby_is_lost_under_load(replicas, rows, dies):
     slowest = max(took for _, took in done)
     print(f"{dies}: slowest begun {LEFT_OUT} s later {max(meanwhile):.3f} s, of all {slowest:.3f} s")
     assert max(meanwhile) < 1, max(meanwhile)
-    assert slowest < (2 if dies == "killed" else 9), slowest
+    assert slowest < (2 if dies == "killed" else 14), slowest
     replicas.wait_until_ready()
 
 
