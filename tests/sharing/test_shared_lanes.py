@@ -297,7 +297,7 @@ def test_nobody_waits_for_a_table_that_somebody_else_reads(tables):
     assert after["statements"] - before["statements"] > 100
     # One of those who wait was in somebody's batch.
     assert after["sent_away"] > before["sent_away"]
-    assert min(number for number, _ in done) > 2
+    assert min(number for number, _ in done) > 10
     assert max(slowest for _, slowest in done) < 5
 
 

@@ -104,10 +104,19 @@ fn kept() -> String {
 impl Config {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        let table = toml::from_str::<File>(text)?.column;
-        let (wal_bytes_max, decoding_memory, kept_memory) =
-            (bytes(&table.wal_bytes_max), bytes(&table.decoding_memory), kept_bytes(&table.kept_memory));
-        let Table { node, directory, listen, user, password, memory, threads, slot, .. } = table;
+        let Table {
+            node,
+            directory,
+            listen,
+            user,
+            password,
+            memory,
+            threads,
+            slot,
+            wal_bytes_max,
+            decoding_memory,
+            kept_memory,
+        } = toml::from_str::<File>(text)?.column;
         let wrong = |key, reason| Err(ConfigError::Value { key, reason });
         let (node, login) = conninfo::parse(&node)?;
         if !listen.ip().is_loopback() && password.is_none() {
@@ -126,13 +135,14 @@ impl Config {
         if slot.is_empty() || slot.len() > 40 || !slot.chars().all(plain) {
             return wrong("slot", "1 to 40 of a-z, 0-9 and _");
         }
-        let Some(wal_bytes_max) = wal_bytes_max else {
+        let Some(wal_bytes_max) = bytes(&wal_bytes_max) else {
             return wrong("wal_bytes_max", "write it as 512MB or 4GB");
         };
-        let Some(decoding_kb) = decoding_memory.map(|bytes| bytes >> 10).filter(|kb| DECODING_KB.contains(kb)) else {
+        let decoding_kb = bytes(&decoding_memory).map(|bytes| bytes >> 10);
+        let Some(decoding_kb) = decoding_kb.filter(|kb| DECODING_KB.contains(kb)) else {
             return wrong("decoding_memory", "from 64kB to 1TB, as 256MB");
         };
-        let Some(kept_bytes) = kept_memory else {
+        let Some(kept_bytes) = kept_bytes(&kept_memory) else {
             return wrong("kept_memory", "write it as 32MB, or 0");
         };
         Ok(Config {
