@@ -1,6 +1,8 @@
 -- Temporary views over distributed, reference and local tables: made, read beside others, replaced, changed, dropped.
 --! teardown
 drop table if exists tv_a, tv_b, tv_r, tv_l, tv_s cascade;
+drop domain if exists tv_word;
+drop function if exists tv_text(text);
 --! setup
 create table tv_a (k integer primary key, v integer, t text);
 create table tv_b (k integer primary key, w text);
@@ -99,3 +101,18 @@ begin;
 delete from tv_ref;
 rollback;
 create temp view tv_made as select * from tv_r where id > 1 with check option;
+-- nor where writing may run code that is given as text: a domain asks for that
+create function tv_text(text) returns boolean language plpgsql as $$ begin execute 'select $1' using $1; return true; end $$;
+create domain tv_word as text check (tv_text(value));
+begin;
+insert into tv_all values (100, 1, 'x');
+rollback;
+begin;
+update tv_all set v = 1 where k = 1;
+rollback;
+begin;
+with gone as (delete from tv_ref returning *) select * from gone;
+rollback;
+select count(*) from tv_all;
+drop domain tv_word;
+drop function tv_text(text);
