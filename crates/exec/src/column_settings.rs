@@ -10,6 +10,8 @@ pub struct ColumnUse {
     pub stale_ms: Option<u32>,
     /// `herd.freshness_wait`: how many milliseconds a copy is waited for before rows are read.
     pub wait_ms: u32,
+    /// `herd.column_float_sums`: sums of floats may differ by the order of rows.
+    pub float_sums: bool,
 }
 
 /// Where reads go that both ways can answer.
@@ -23,6 +25,6 @@ pub enum ColumnWay {
 
 impl Default for ColumnUse {
     fn default() -> Self {
-        ColumnUse { way: ColumnWay::Auto, stale_ms: None, wait_ms: 1000 }
+        ColumnUse { way: ColumnWay::Auto, stale_ms: None, wait_ms: 1000, float_sums: false }
     }
 }

@@ -68,6 +68,8 @@ pub struct ColumnPart {
     pub bounded: bool,
     /// It may come in pieces, each of other rows of the table: who finishes the statement adds them up.
     pub in_pieces: bool,
+    /// It adds up floats. What comes of it depends on their order: somebody has to allow that.
+    pub float_sums: bool,
 }
 
 /// A table that a store reads.

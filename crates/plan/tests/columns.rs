@@ -133,13 +133,13 @@ fn show(sql: &str, context: &Context) -> String {
 }
 
 fn show_columns(out: &mut String, can: &ColumnPart) {
-    let ColumnPart { text, by_first_bytes, tables, types, params, scans, bounded, in_pieces } = can;
+    let ColumnPart { text, by_first_bytes, tables, types, params, scans, bounded, in_pieces, float_sums } = can;
     let types: Vec<String> = types.iter().map(ToString::to_string).collect();
     let params: String = params.iter().map(|(n, oid)| format!("; ${n} is {oid}")).collect();
     let named: usize = text.params().count();
     assert!(named >= params.matches("is").count() && !tables.is_empty());
     assert!(!Text::is_empty(text));
-    let flags = [(*scans, "scans"), (*bounded, "bounded"), (*in_pieces, "in pieces")];
+    let flags = [(*scans, "scans"), (*bounded, "bounded"), (*in_pieces, "in pieces"), (*float_sums, "float sums")];
     let flags: String = flags.iter().filter(|(is, _)| *is).map(|(_, name)| format!("; {name}")).collect();
     writeln!(out, "  columns: {text}\n  {}{params}{flags}", types.join(", ")).unwrap();
     if let Some(text) = by_first_bytes {

@@ -28,6 +28,7 @@ mod fair;
 mod function_call;
 mod held;
 mod herd_views;
+mod hint;
 mod idle;
 mod left_behind;
 mod lock;

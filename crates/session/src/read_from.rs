@@ -21,6 +21,8 @@ pub const PRIMARY: &str = "primary";
 /// What a session has set for its reads; few have set anything.
 pub struct Reads {
     pub columns: Option<exec::ColumnUse>,
+    /// They are as a hint of the statement says.
+    pub hinted: bool,
     /// `None`: it reads primaries.
     standbys: Option<ReadsStandbys>,
 }
@@ -66,12 +68,19 @@ impl Session {
 
     /// As the session has set them.
     pub(crate) fn refresh_reads(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        self.read_by(&own);
+        self.own = own;
+    }
+
+    /// As these are.
+    pub(crate) fn read_by(&mut self, own: &RouterSettings) {
         let over = self.reads.as_ref().and_then(|reads| reads.standbys.as_ref()?.over);
-        let (columns, standbys) = (column_use::of(&self.own), ReadsStandbys::of(&self.own, over));
+        let (columns, standbys) = (column_use::of(own), ReadsStandbys::of(own, over));
         // What is not remembered any more is as if it were at work.
         self.transaction.may_have_written |= over.is_some() && standbys.is_none();
         let any = columns.is_some() || standbys.is_some();
-        self.reads = any.then(|| Box::new(Reads { columns, standbys }));
+        self.reads = any.then(|| Box::new(Reads { columns, standbys, hinted: false }));
     }
 
     /// A statement begins. What it needs of standbys, if it may read them. `aside`: beside its transaction, which has begun on no node.

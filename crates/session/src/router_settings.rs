@@ -36,7 +36,7 @@ const SHUFFLE: &str = "herd.shuffle";
 const SEMIJOIN: &str = "herd.semijoin";
 
 /// Name as SHOW tells it, the same under other products' names, and the default.
-const ROUTER_SETTINGS: [(&str, &[&str], &str); 21] = [
+const ROUTER_SETTINGS: [(&str, &[&str], &str); 22] = [
     ("herd.two_phase", &[], "on"),
     ("herd.snapshot", &[], SNAPSHOT),
     ("herd.coalesce", &[], "on"),
@@ -51,6 +51,7 @@ const ROUTER_SETTINGS: [(&str, &[&str], &str); 21] = [
     (column_use::WAY, &[], "auto"),
     (column_use::FRESHNESS, &[], column_use::STRICT),
     (column_use::WAIT, &[], "1s"),
+    (column_use::FLOAT_SUMS, &[], "off"),
     (read_from::WAY, &[], read_from::PRIMARY),
     (read_from::STALENESS, &[], "5s"),
     ("citus.shard_count", &["herd.shard_count"], ""),
@@ -127,6 +128,11 @@ impl RouterSettings {
             Some(value) => drop(self.lasting.insert(name, value)),
             None => drop(self.lasting.remove(name)),
         }
+    }
+
+    /// Until [`follow`](Self::follow) is called.
+    pub fn use_now(&mut self, name: &'static str, value: String) {
+        self.values.insert(name, value);
     }
 
     /// What holds with what the transaction has set so far.

@@ -121,6 +121,7 @@ impl Session {
             self.io.begin_time();
         }
         self.newest_epoch().await?;
+        self.take_hint(sql)?;
         let mut template = TEMPLATES.with(Spare::take).unwrap_or_default();
         let scanned = template.scan(sql, self.standard_conforming_strings()).is_ok();
         let mut result = self.with_template(sql, if scanned { Some(&template) } else { None }).await;

@@ -117,7 +117,9 @@ impl<C: Client> Work<'_, C> {
 
     /// Whether a store is asked what it can be.
     fn asks(&self, part: &ColumnPart) -> bool {
-        part.bounded && (part.scans || self.columns.way == ColumnWay::On)
+        part.bounded
+            && (part.scans || self.columns.way == ColumnWay::On)
+            && (!part.float_sums || self.columns.float_sums)
     }
 
     /// What stores are asked for each part, where each can be; or why rows are read.
@@ -146,6 +148,9 @@ impl<C: Client> Work<'_, C> {
                 true => Err("of a table with row-level security, rows are read"),
                 false => Ok(&**c),
             },
+            Some(ColumnRead::Can(c)) if c.float_sums && !self.columns.float_sums => {
+                Err("a sum of floats depends on the order of rows, and herd.column_float_sums is off")
+            }
             Some(ColumnRead::Can(c)) if c.bounded => {
                 Err("an index may serve it better, and herd.columns is auto (on asks columns all the same)")
             }

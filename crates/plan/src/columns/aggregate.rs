@@ -82,6 +82,9 @@ fn aggregate(r: &Reader, name: &'static str, f: &ast::FuncCall) -> Found<Expr> {
         ("sum", Ty::Numeric { scale, .. }) => {
             Expr { ty: Ty::Numeric { digits: DIGITS_MAX, scale }, kind: made(Some(argument)) }
         }
+        ("sum", ty) if ty.is_float() && !f.agg_distinct => {
+            Expr { ty, kind: Kind::FloatSum(Box::new(Expr { ty: Ty::Opaque, kind: made(Some(argument)) })) }
+        }
         ("min" | "max", Ty::Uuid | Ty::Bool) => return no(argument.ty),
         ("min" | "max", ty) => {
             is_ordered(r, &argument)?;

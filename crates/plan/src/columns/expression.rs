@@ -43,6 +43,8 @@ pub enum Kind {
     /// IN or NOT IN.
     List(Box<Expr>, &'static str, Vec<Expr>),
     Aggregate(Box<Aggregate>),
+    /// A sum of floats, which is finite or fails: PostgreSQL's own may be an infinity of which somebody has to find out whether it was one before.
+    FloatSum(Box<Expr>),
     Mixed(Box<Mixed>),
     /// See [`catalog::first_bytes`].
     FirstBytes(u64),
@@ -95,7 +97,7 @@ impl Expr {
             | Kind::FirstBytes(_)
             | Kind::Bound(_) => vec![],
             Kind::Infix(_, operands) | Kind::Call(_, operands) => operands.iter().collect(),
-            Kind::Prefix(_, e) | Kind::Postfix(e, _) | Kind::Cast(e) => vec![e],
+            Kind::Prefix(_, e) | Kind::Postfix(e, _) | Kind::Cast(e) | Kind::FloatSum(e) => vec![e],
             Kind::Case { whens, otherwise } => {
                 whens.iter().flat_map(|(when, then)| [when, then]).chain([otherwise.as_ref()]).collect()
             }
@@ -124,10 +126,15 @@ impl Expr {
     /// This very expression is where such a failure is found out.
     fn is_checked(&self) -> bool {
         match &self.kind {
-            Kind::Prefix("+", _) => true,
+            Kind::Prefix("+", _) | Kind::FloatSum(_) => true,
             Kind::Case { whens, .. } => whens.iter().any(|(_, then)| matches!(then.kind, Kind::Fails(_))),
             _ => false,
         }
+    }
+
+    /// It adds up floats, or something in it does.
+    pub fn adds_floats(&self) -> bool {
+        self.any(&mut |e| matches!(e.kind, Kind::FloatSum(_)))
     }
 
     /// Some of it is computed of no column, which PostgreSQL does even where there is no row, and says if it does not fit.
@@ -266,6 +273,7 @@ impl Writer {
                 self.sql("))");
             }
             Kind::Aggregate(a) => self.aggregate(a),
+            Kind::FloatSum(sum) => self.float_sum(sum, e.ty),
             Kind::Mixed(mixed) => mixed.write(self),
             Kind::FirstBytes(number) => self.sql(&format!("{number}::UBIGINT")),
             Kind::Bound(bound) => self.bound(bound),
@@ -302,6 +310,14 @@ impl Writer {
             self.expression(filter);
             self.sql(")");
         }
+    }
+
+    fn float_sum(&mut self, sum: &Expr, ty: Ty) {
+        self.sql("CAST(CASE WHEN NOT isfinite(");
+        self.expression(sum);
+        self.sql(") THEN error('not finite') ELSE ");
+        self.expression(sum);
+        self.sql(&format!(" END AS {ty})"));
     }
 
     fn column(&mut self, column: &Column) {

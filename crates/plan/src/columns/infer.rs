@@ -222,6 +222,11 @@ impl Reader<'_> {
             {
                 Ok(operand.cast(to))
             }
+            (Ty::Float4 | Ty::Int2 | Ty::Int4 | Ty::Int8, kind)
+                if to == Ty::Float8 && !matches!(kind, Kind::Param(..)) =>
+            {
+                Ok(operand.cast(to))
+            }
             // The day in which it is; an infinity is one.
             (Ty::Timestamp, kind) if to == Ty::Date && !matches!(kind, Kind::Param(..)) => Ok(operand.cast(to)),
             (from, _) if from.is_integer() && matches!(to, Ty::Numeric { .. }) => {

@@ -78,6 +78,7 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
         params,
         scans: scans::scans(&select, &from, &reader),
         bounded: select.is_bounded(),
+        float_sums: select.adds_floats(),
     })
 }
 
@@ -129,6 +130,7 @@ impl Select {
         r.aggregates.set(false);
         select.limit = limit(r, s)?;
         select.fails_for_all_rows()?;
+        select.adds_up_all_floats()?;
         if distinct {
             select.targets.iter().try_for_each(|(_, e)| aggregate::is_grouped(e))?;
         }
@@ -248,6 +250,19 @@ impl Select {
         }
     }
 
+    /// PostgreSQL finds out that a sum is too great while it adds up, for groups, too, that are left out then. DuckDB's is looked at where it is told.
+    fn adds_up_all_floats(&self) -> Found<()> {
+        let leaves_out = self.having.is_some() || self.limit.is_some();
+        match leaves_out && self.adds_floats() {
+            true => Err(refused("a sum of floats beside HAVING or LIMIT")),
+            false => Ok(()),
+        }
+    }
+
+    fn adds_floats(&self) -> bool {
+        self.targets.iter().map(|(_, e)| e).chain(&self.having).any(Expr::adds_floats)
+    }
+
     /// Above groups a column of a row stands in an aggregate, or is part of what is grouped by.
     fn is_whole(&self) -> Found<()> {
         if !self.groups_rows() {
@@ -275,6 +290,7 @@ impl Select {
             _ if self.groups.contains(e) => true,
             Kind::Aggregate(a) => !a.distinct,
             Kind::Cast(sum) => matches!(&sum.kind, Kind::Aggregate(a) if a.name == "sum" && !a.distinct),
+            Kind::FloatSum(_) => true,
             _ => false,
         };
         let plain = !self.distinct && self.having.is_none() && self.order.is_empty() && self.limit.is_none();

@@ -34,6 +34,7 @@ impl Session {
         };
         self.shown.begin(&portal.prepared.sql);
         self.newest_epoch().await?;
+        self.take_hint(&portal.prepared.sql)?;
         let rows_max = rows_max.max(0);
         if self.io.encoding().is_some() {
             let fields = portal.prepared.fields.as_deref().unwrap_or_default();
@@ -89,6 +90,7 @@ impl Session {
         // As text, also where it is binary: Bind would have said so.
         let bound = exec::Bound::default().without_values();
         let sql = sql::deparse(&NodeEnum::FetchStmt(fetch.clone()))?;
+        self.take_hint(&sql)?;
         let done = self.fetch(&fetch, &sql, Some(&bound)).await?;
         let rows = backend::rows_of_tag(&done.tag);
         let suspended = rows_max > 0 && rows == rows_max as u64;
