@@ -41,3 +41,23 @@ def test_bench_says_where_there_can_be_no_copies(oracle):
     for more, said in ((["w2", "--columns"], "none of the servers is a herd"), (["w1", "--columns"], "w2 and w5 do"), (["w2", "--rate", "7"], "w5 does")):
         done = subprocess.run([binaries.herd(), "bench", *more, "--url", oracle.url], capture_output=True, text=True, timeout=60, env=os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())})
         assert done.returncode == 1 and said in done.stderr, done.stderr
+
+
+def test_bench_holds_columns_against_duckdb_itself(columns, tmp_path):
+    """On a file that is made, and gone afterwards; the answers are the same, or the bench would say so."""
+    file, report = tmp_path / "own.duckdb", tmp_path / "w2.json"
+    command = [binaries.herd(), "bench", "w2", "--url", columns.server.url, "--columns", "--vs", f"duckdb=duckdb:{file}", "--rows", "3000", "--pairs", "2", "--json", report]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())})
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(report.read_text())
+    assert [server["kind"] for server in told["servers"]] == ["herd", "duckdb"] and told["servers"][1]["version"].startswith("v1."), told["servers"]
+    assert all(len(values) == 2 and min(values) > 0 for figure in told["figures"] for values in figure["values"].values()), told["figures"]
+    assert not file.exists()
+
+
+def test_bench_asks_duckdb_for_what_it_knows(oracle, tmp_path):
+    (tmp_path / "there").write_text("somebody's")
+    for more, said in ((["w1", "--vs", "duckdb=duckdb:"], "w2 is"), (["w2", "--vs", f"duckdb=duckdb:{tmp_path}/there"], "is there already")):
+        done = subprocess.run([binaries.herd(), "bench", *more, "--url", oracle.url], capture_output=True, text=True, timeout=60, env=os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())})
+        assert done.returncode == 1 and said in done.stderr, done.stderr
+    assert (tmp_path / "there").read_text() == "somebody's"

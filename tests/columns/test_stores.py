@@ -19,7 +19,7 @@ def _status(*where, json_: bool = False) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def _eventually(ask, wanted, seconds_max: float = 30):
+def _eventually(ask, wanted, seconds_max: float = 90):
     deadline = time.monotonic() + seconds_max
     while (got := ask()) != wanted and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -61,3 +61,25 @@ def test_a_store_goes_and_comes_back(columns):
     assert "a store of column copies can't be reached" in herd.logs() and "the store of column copies is back" in herd.logs()
     columns.ready("c_stores")
     server.run("drop table c_stores")
+
+
+def test_what_a_copy_takes_is_told(columns):
+    """Of each node's: bytes, once they are in the file, and by what values are compressed."""
+    columns.server.run(
+        "drop table if exists c_sizes", "create table c_sizes (id int primary key, v text)", "select create_distributed_table('c_sizes', 'id')",
+        "insert into c_sizes select i, md5(i::text) from generate_series(1, 300000) i",
+    )  # fmt: skip
+    columns.add("c_sizes")
+    with columns.server.connect() as connection:
+        sizes = "select bytes, compression, rows, file_bytes from herd.column_copies where relation = 'public.c_sizes' order by node"
+        told = connection.execute(sizes).fetchall()
+        assert len(told) == 2 and sum(row[2] for row in told) == 300_000
+        for taken, compression, rows, file_bytes in told:
+            assert rows * 16 < taken <= file_bytes and taken % 262144 == 0, told
+            parts = [int(part.split()[-2]) for part in compression.split(", ")]
+            assert 98 <= sum(parts) <= 102 and parts == sorted(parts, reverse=True), told
+        connection.execute("truncate c_sizes")
+        deadline = time.monotonic() + 60
+        while [row[2:3] for row in connection.execute(sizes)] != [(0,), (0,)]:
+            assert time.monotonic() < deadline
+        connection.execute("drop table c_sizes")

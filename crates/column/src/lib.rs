@@ -21,6 +21,7 @@ pub mod datetime;
 pub mod definition;
 pub mod duck;
 pub mod duck_error;
+pub mod embedded;
 pub mod error;
 pub mod fingerprint;
 pub mod float;

@@ -1,10 +1,10 @@
 //! The program `herd-column`: reads its configuration, and joins what the library has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use column::apply::Writer;
 use column::config::Config;
 use column::freshness::Freshness;
@@ -13,7 +13,7 @@ use column::read::Reads;
 use column::readers::Readers;
 use column::reopen::Others;
 use column::shared::Shared;
-use column::{private, resort, serve, store};
+use column::{embedded, private, resort, serve, store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,15 +22,32 @@ const READERS: usize = 4;
 
 /// Keeps column copies of a PostgreSQL node's tables, and answers questions about them.
 #[derive(Parser)]
-#[command(name = "herd-column", version)]
+#[command(name = "herd-column", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Cli {
     /// The configuration, TOML with a table [column].
-    #[arg(long)]
-    config: PathBuf,
+    #[arg(long, required = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    alone: Option<Alone>,
+}
+
+/// What it does in the place of a store.
+#[derive(Subcommand)]
+enum Alone {
+    /// Run SQL of standard input, a statement a line, on a file of DuckDB's, and tell answers and times: what stores are compared with.
+    Sql {
+        /// The file; it is made if it is not there.
+        #[arg(long)]
+        file: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let config = match (cli.alone, cli.config) {
+        (Some(Alone::Sql { file }), _) => return sql(&file),
+        (None, config) => config.unwrap_or_default(),
+    };
     private::close();
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()))
@@ -40,17 +57,29 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    match runtime.block_on(run(&cli)) {
+    match runtime.block_on(run(&config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&*error),
     }
 }
 
-async fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
-    let text = std::fs::read_to_string(&cli.config).map_err(|e| format!("{}: {e}", cli.config.display()))?;
-    let config = Config::parse(&text).map_err(|e| format!("{}: {e}", cli.config.display()))?;
+/// SQL on a file of its own.
+fn sql(file: &Path) -> ExitCode {
+    let script = match std::io::read_to_string(std::io::stdin()) {
+        Ok(script) => script,
+        Err(error) => return fail(&error),
+    };
+    match embedded::run(file, &script, &mut std::io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+async fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let config = Config::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;
     if config.has_password() {
-        private::readable(&cli.config).into_iter().for_each(|warning| tracing::warn!("{warning}"));
+        private::readable(path).into_iter().for_each(|warning| tracing::warn!("{warning}"));
     }
     private::directory(&config.directory)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|e| format!("{}: {e}", config.listen))?;

@@ -166,7 +166,7 @@ fn check(sql: &str) -> Result<()> {
     let bytes = sql.as_bytes();
     let first = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("");
     if !first.eq_ignore_ascii_case("select") && !first.eq_ignore_ascii_case("with") {
-        return Err(Error::Unsupported("anything but SELECT, SHOW copies, SHOW kept and SHOW version"));
+        return Err(Error::Unsupported("anything but SELECT, SHOW copies, SHOW sizes, SHOW kept and SHOW version"));
     }
     let mut at = 0;
     while at < bytes.len() {

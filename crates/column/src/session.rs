@@ -154,11 +154,12 @@ async fn answer(reads: &Reads, text: &str) -> Result<Option<Answer>> {
     match plain.split_ascii_whitespace().collect::<Vec<_>>()[..] {
         [] => Ok(None),
         ["show", "copies"] => status::copies(reads).await.map(Some),
+        ["show", "sizes"] => status::sizes(reads).await.map(Some),
         ["show", "kept"] => Ok(Some(status::kept(reads))),
         ["show", "version"] => Ok(Some(status::version())),
         _ if text.starts_with('{') => reads.read(Query::parse(text)?).await.map(Some),
         _ => Err(Error::Unsupported(
-            "anything but a question with its first line, SHOW copies, SHOW kept and SHOW version",
+            "anything but a question with its first line, SHOW copies, SHOW sizes, SHOW kept and SHOW version",
         )),
     }
 }

@@ -1,9 +1,10 @@
-//! What a store says of itself: SHOW copies, SHOW kept, SHOW version. It reads what others keep.
+//! What a store says of itself: SHOW copies, SHOW sizes, SHOW kept, SHOW version. It reads what others keep.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::BytesMut;
+use duckdb::Connection;
 use wire::backend::{self, Field};
 use wire::type_oid as oid;
 
@@ -11,7 +12,7 @@ use crate::duck;
 use crate::error::Result;
 use crate::kept::Size;
 use crate::read::{Answer, Reads};
-use crate::shared::State;
+use crate::shared::{Copy, State};
 
 /// One row: this program's version, and DuckDB's.
 pub fn version() -> Answer {
@@ -30,6 +31,40 @@ pub fn kept(reads: &Reads) -> Answer {
     let cells = [selects as u64, bytes as u64, uses].map(|n| n.to_string());
     backend::data_row(&mut messages, cells.iter().map(|cell| Some(cell.as_bytes())));
     Answer { messages, rows: 1 }
+}
+
+/// A row for each copy that can be read: its number, the bytes of the file that it takes, and by what its values are compressed: of each method
+/// the percentage of them. What is in DuckDB's log yet counts as no bytes.
+pub async fn sizes(reads: &Reads) -> Result<Answer> {
+    let of_ready = |(id, copy): (&i64, &Copy)| (copy.state == State::Ready).then_some(*id);
+    let ready: Vec<i64> = reads.shared.copies.lock().iter().filter_map(of_ready).collect();
+    let mut reader = reads.readers.get().await?;
+    let sizes = reader
+        .run(move |conn| Ok(ready.iter().filter_map(|id| Some((*id, size(conn, *id).ok()?))).collect::<Vec<_>>()));
+    let sizes = sizes.await?;
+    let mut messages = BytesMut::new();
+    let fields = [Field::new("copy", oid::INT8, 8), Field::new("bytes", oid::INT8, 8), Field::text("compression")];
+    backend::row_description(&mut messages, &fields);
+    for (id, (bytes, compression)) in &sizes {
+        let cells = [Some(id.to_string()), Some(bytes.to_string()), compression.clone()];
+        backend::data_row(&mut messages, cells.iter().map(|cell| cell.as_deref().map(str::as_bytes)));
+    }
+    Ok(Answer { messages, rows: sizes.len() as u64 })
+}
+
+/// Of a copy; no words where it has no rows.
+fn size(conn: &Connection, copy: i64) -> duckdb::Result<(u64, Option<String>)> {
+    let sql = format!(
+        "WITH segments AS MATERIALIZED (FROM pragma_storage_info('{}')),
+              blocks AS (SELECT block_id AS id FROM segments WHERE persistent AND block_id >= 0
+                          UNION SELECT unnest(additional_block_ids) FROM segments WHERE persistent),
+              methods AS (SELECT compression, 100 * sum(\"count\") / sum(sum(\"count\")) OVER () AS part
+                            FROM segments WHERE segment_type <> 'VALIDITY' GROUP BY 1)
+         SELECT (SELECT count(*) FROM blocks) * (SELECT block_size FROM pragma_database_size()),
+                (SELECT string_agg(compression || ' ' || round(part)::INTEGER || ' %', ', ' ORDER BY part DESC, compression) FROM methods)",
+        duck::table(copy)
+    );
+    conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// A row for each copy that is listed.

@@ -213,7 +213,7 @@ struct Bench {
     /// What is measured: a herd's router, or any PostgreSQL. Its tables are made and dropped in that database
     #[arg(long)]
     url: String,
-    /// What it is held against (repeatable)
+    /// What it is held against (repeatable); `duckdb=duckdb:` is DuckDB itself, for w2, on a file that is made and dropped (`duckdb:FILE` says where)
     #[arg(long = "vs", value_name = "NAME=URL")]
     versus: Vec<String>,
     /// Write everything measured

@@ -225,9 +225,10 @@ COMMENT ON VIEW herd.progress IS 'how far COPY and INSERT of many rows have come
 -- Only stores know: a router asks them.
 CREATE OR REPLACE VIEW herd.column_copies AS
     SELECT NULL::bigint AS id, NULL::text AS relation, NULL::text AS node, NULL::text AS state, NULL::text AS why, NULL::bigint AS rows,
-           NULL::pg_lsn AS applied, NULL::bigint AS lag_bytes, NULL::interval AS lag, NULL::bigint AS file_bytes, NULL::bigint AS unsorted
+           NULL::pg_lsn AS applied, NULL::bigint AS lag_bytes, NULL::interval AS lag, NULL::bigint AS file_bytes, NULL::bigint AS unsorted,
+           NULL::bigint AS bytes, NULL::text AS compression
      WHERE false;
-COMMENT ON VIEW herd.column_copies IS 'of each column copy and node whether the store there has it, how far that is behind the node, and how many rows came since it was sorted';
+COMMENT ON VIEW herd.column_copies IS 'of each column copy and node whether the store there has it, how far that is behind the node, how many rows came since it was sorted, and what it takes';
 
 -- Likewise, of the stores that the router was told of.
 CREATE OR REPLACE VIEW herd.column_stores AS

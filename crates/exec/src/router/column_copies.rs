@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::router::column_stores::Store;
 use crate::router::herd::Herd;
 
-/// The copies of a store by their number, or why it tells of none.
-type Said = Result<HashMap<String, Row>, String>;
+/// The copies of a store by their number, each with its size, if that was told; or why it tells of none.
+type Said = Result<HashMap<String, (Row, Row)>, String>;
 
 impl Herd {
     /// A row for each copy and each node that has some of its table.
@@ -46,8 +46,14 @@ pub fn nodes_of(snapshot: &Snapshot, relation: &Relation) -> BTreeSet<NodeId> {
 }
 
 async fn ask(store: &Store) -> Said {
+    let by_number = |row: Row| Some((row.first()?.clone()?, row));
     let rows = store.copies().await.map_err(|e| e.to_string())?;
-    Ok(rows.into_iter().filter_map(|row| Some((row.first()?.clone()?, row))).collect())
+    let mut sizes: HashMap<_, _> = store.sizes().await.unwrap_or_default().into_iter().filter_map(by_number).collect();
+    let with_size = |(id, row)| {
+        let size = sizes.remove(&id).unwrap_or_default();
+        (id, (row, size))
+    };
+    Ok(rows.into_iter().filter_map(by_number).map(with_size).collect())
 }
 
 fn row(snapshot: &Snapshot, relation: &Relation, node: NodeId, said: Option<&Said>) -> Option<String> {
@@ -59,9 +65,9 @@ fn row(snapshot: &Snapshot, relation: &Relation, node: NodeId, said: Option<&Sai
     match said {
         None => row["state"] = json!("no store"),
         Some(Err(why)) => (row["state"], row["why"]) = (json!("unreachable"), json!(why)),
-        Some(Ok(copies)) => match copies.get(&id.to_string()).map(Vec::as_slice) {
+        Some(Ok(copies)) => match copies.get(&id.to_string()).map(|(row, size)| (&row[..], &size[..])) {
             None => row["state"] = json!("unknown to the store"),
-            Some([_, _, state, why, rows, applied, lag_bytes, lag_ms, file_bytes, more @ ..]) => {
+            Some(([_, _, state, why, rows, applied, lag_bytes, lag_ms, file_bytes, more @ ..], size)) => {
                 let text =
                     |cell: &Option<String>| cell.as_ref().filter(|t| !t.is_empty()).map_or(Value::Null, |t| json!(t));
                 row["state"] = text(state);
@@ -73,6 +79,8 @@ fn row(snapshot: &Snapshot, relation: &Relation, node: NodeId, said: Option<&Sai
                 row["file_bytes"] = text(file_bytes);
                 // Stores of before don't tell it.
                 row["unsorted"] = more.first().map_or(Value::Null, text);
+                row["bytes"] = size.get(1).map_or(Value::Null, text);
+                row["compression"] = size.get(2).map_or(Value::Null, text);
             }
             Some(_) => (row["state"], row["why"]) = (json!("unreachable"), json!("its answer is not understood")),
         },

@@ -81,7 +81,16 @@ impl Store {
 
     /// What it says of its copies.
     pub async fn copies(&self) -> Result<Vec<Row>, PoolError> {
-        let limit = tokio::time::timeout(2 * LOOK, self.conns.rows(&self.target, "SHOW copies"));
+        self.show("SHOW copies").await
+    }
+
+    /// And of what they take. Stores of before don't tell it.
+    pub async fn sizes(&self) -> Result<Vec<Row>, PoolError> {
+        self.show("SHOW sizes").await
+    }
+
+    async fn show(&self, what: &str) -> Result<Vec<Row>, PoolError> {
+        let limit = tokio::time::timeout(2 * LOOK, self.conns.rows(&self.target, what));
         limit.await.unwrap_or_else(|_| Err(self.no_answer()))
     }
 

@@ -53,6 +53,12 @@ pub enum Error {
     #[error("on {server} column copies of {table} could not be read in the end, so that rows answered: {states}")]
     CopyLost { server: String, table: String, states: String },
 
+    #[error("{path} is there already: DuckDB's file is made anew, and dropped afterwards", path = .path.display())]
+    FileThere { path: PathBuf },
+
+    #[error("{workload} is nothing that DuckDB itself is asked by `herd bench`: w2 is")]
+    NotOfDuckDb { workload: &'static str },
+
     #[error("cannot write {path}: {source}", path = .path.display())]
     Write { path: PathBuf, source: std::io::Error },
 

@@ -78,6 +78,11 @@ pub fn run(options: &Options) -> Result<()> {
             return Err(Error::SameName { name: other.name.clone() });
         }
     }
+    if let Some(other) =
+        named(options.workload).iter().find(|w| w.name() != "w2").filter(|_| servers.iter().any(Server::is_duckdb))
+    {
+        return Err(Error::NotOfDuckDb { workload: other.name() });
+    }
     if options.parameters.columns && !servers.iter().any(Server::is_herd) {
         return Err(Error::NoHerd);
     }

@@ -107,6 +107,7 @@ pub fn json(outcome: &Outcome, servers: &[Server], parameters: &Parameters, clie
                 ServerKind::Plain => "postgresql",
                 ServerKind::Herd => "herd",
                 ServerKind::Citus => "citus",
+                ServerKind::DuckDb => "duckdb",
             };
             json!({ "name": server.name, "kind": kind, "version": server.version, "host": server.host, "port": server.port })
         })

@@ -10,7 +10,7 @@ use super::error::{Error, Result};
 use super::output::{self, Load, Timed};
 use super::talk::Talk;
 use super::workload::Protocol;
-use crate::local::program;
+use crate::local::{program, store_program};
 
 /// How often a transaction of a mix is tried at most.
 const TRIES: u32 = 50;
@@ -23,6 +23,8 @@ pub enum ServerKind {
     Herd,
     /// PostgreSQL with the extension Citus, which distributes tables by the same function.
     Citus,
+    /// DuckDB itself, in a process that the bench starts, on a file at the end of `duckdb:` that it makes and drops.
+    DuckDb,
 }
 
 #[derive(Debug, Clone)]
@@ -41,6 +43,9 @@ pub struct Server {
 impl Server {
     /// Connects once, to see who is there. Without a name it is called by what it is.
     pub fn connect(name: Option<&str>, url: &str) -> Result<Server> {
+        if let Some(file) = url.strip_prefix("duckdb:") {
+            return Self::duckdb(name.unwrap_or("DuckDB"), file);
+        }
         let mut server = Server {
             name: name.unwrap_or(url).to_owned(),
             url: url.to_owned(),
@@ -63,10 +68,46 @@ impl Server {
                 ServerKind::Plain => "PostgreSQL",
                 ServerKind::Herd => "herd",
                 ServerKind::Citus => "Citus",
+                ServerKind::DuckDb => "DuckDB",
             }
             .to_owned();
         }
         Ok(server)
+    }
+
+    /// DuckDB on a file that is not there yet; of no name: in the folder for temporary files.
+    fn duckdb(name: &str, file: &str) -> Result<Server> {
+        let own = || std::env::temp_dir().join(format!("herd-bench-{}.duckdb", std::process::id()));
+        let file = if file.is_empty() { own() } else { PathBuf::from(file) };
+        if file.exists() {
+            return Err(Error::FileThere { path: file });
+        }
+        let mut server = Server {
+            name: name.to_owned(),
+            url: file.display().to_string(),
+            kind: ServerKind::DuckDb,
+            version: String::new(),
+            host: String::new(),
+            port: String::new(),
+            user: String::new(),
+            database: String::new(),
+        };
+        let said = server.duckdb_at(":memory:", "SELECT version();\n")?.pop();
+        server.version = said.map(|said| said.answer).unwrap_or_default();
+        Ok(server)
+    }
+
+    fn duckdb_at(&self, file: &str, script: &str) -> Result<Vec<Timed>> {
+        let mut command = Command::new(store_program()?);
+        command.args(["sql", "--file", file]);
+        Ok(output::psql_timings(&self.run("herd-column", command, script)?))
+    }
+
+    /// The file that DuckDB has made is gone.
+    pub fn drop_file(&self) {
+        for path in [self.url.clone(), format!("{}.wal", self.url)] {
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     /// Only a router answers to the settings of a session with it; the catalog's tables are on home too.
@@ -86,6 +127,7 @@ impl Server {
             ServerKind::Plain => format!("PostgreSQL {}", self.version),
             ServerKind::Herd => format!("a herd of PostgreSQL {}", self.version),
             ServerKind::Citus => format!("Citus on PostgreSQL {}", self.version),
+            ServerKind::DuckDb => return format!("DuckDB {} on {}", self.version, self.url),
         };
         format!("{what} at {}:{}/{}", self.host, self.port, self.database)
     }
@@ -95,9 +137,14 @@ impl Server {
         self.kind == ServerKind::Herd
     }
 
+    /// It is DuckDB itself, which has its own words for making tables, and is asked statement by statement alone.
+    pub fn is_duckdb(&self) -> bool {
+        self.kind == ServerKind::DuckDb
+    }
+
     /// It has distributed tables: a herd's router or Citus.
     pub fn can_distribute(&self) -> bool {
-        self.kind != ServerKind::Plain
+        matches!(self.kind, ServerKind::Herd | ServerKind::Citus)
     }
 
     /// Runs a script in one session of psql; ends at the first error. Columns are divided by `|`.
@@ -109,6 +156,9 @@ impl Server {
 
     /// The same, statement by statement, each with its answer and its time.
     pub fn timed(&self, script: &str) -> Result<Vec<Timed>> {
+        if self.is_duckdb() {
+            return self.duckdb_at(&self.url, script);
+        }
         Ok(output::psql_timings(&self.psql(&format!("\\timing on\n{script}"))?))
     }
 

@@ -81,6 +81,14 @@ pub fn sbtest1_rows(rows: u64) -> String {
     )
 }
 
+/// The same table with the same rows in a file of DuckDB's, where texts have no blanks at their ends, as stores have them.
+pub fn fill_duckdb(server: &Server, rows: u64) -> Result<()> {
+    let create = "CREATE TABLE sbtest1 (id integer, k integer, c varchar, pad varchar);";
+    let rows = sbtest1_rows(rows)
+        .replace(&format!("generate_series(1, {rows}::bigint) AS i"), &format!("range(1, {rows} + 1) AS r(i)"));
+    server.timed(&format!("{create}\n{rows};\nCHECKPOINT;\n")).map(drop)
+}
+
 /// Makes and fills [`SBTEST1`]; a herd splits it by so many `ranges` of its key, or by hash.
 pub fn fill_sbtest1(server: &Server, rows: u64, ranges: Option<u64>) -> Result<()> {
     match ranges.filter(|_| server.is_herd()) {

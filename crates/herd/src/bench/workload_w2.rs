@@ -6,7 +6,7 @@ use super::columns;
 use super::error::Result;
 use super::pairs::median;
 use super::server::Server;
-use super::table::{SBTEST1, fill_sbtest1};
+use super::table::{SBTEST1, fill_duckdb, fill_sbtest1};
 use super::workload::{Figure, Parameters, Turn, Workload, only_simple};
 
 /// Names and texts; columns, where there are copies, answer all but the last.
@@ -38,6 +38,9 @@ impl Workload for Aggregates {
 
     fn prepare(&self, server: &Server, parameters: &Parameters) -> Result<()> {
         only_simple(self.name(), parameters)?;
+        if server.is_duckdb() {
+            return fill_duckdb(server, parameters.rows.unwrap_or(ROWS));
+        }
         fill_sbtest1(server, parameters.rows.unwrap_or(ROWS), None)?;
         if parameters.columns_of(server) {
             columns::copy(server, "sbtest1")?;
@@ -65,6 +68,12 @@ impl Workload for Aggregates {
     }
 
     fn clean_up(&self, server: &Server) -> Result<()> {
-        SBTEST1.drop(server)
+        match server.is_duckdb() {
+            true => {
+                server.drop_file();
+                Ok(())
+            }
+            false => SBTEST1.drop(server),
+        }
     }
 }

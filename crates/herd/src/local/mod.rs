@@ -42,4 +42,5 @@ pub use psql::{Target, literal, psql, run_sql};
 pub use shape::Options as UpOptions;
 pub use state::NODES_MAX;
 pub use status::{DOWN, MemberStatus, NodeStatus, RouterStatus, Status, StoreStatus, status};
+pub use stores::program as store_program;
 pub use up::up;

@@ -139,7 +139,8 @@ fn name(number: u16) -> String {
 }
 
 /// Beside this program, unless it is said where.
-fn program() -> Result<PathBuf> {
+/// The program that stores are.
+pub fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HERD_COLUMN_BIN") {
         return Ok(path.into());
     }
