@@ -108,6 +108,17 @@ def test_two_settings_in_one_hint(floats):
         assert herd.execute("show herd.columns").fetchone() == ("auto",)
 
 
+def test_a_failed_transaction_is_ended_whatever_the_hint(floats):
+    with floats.server.connect() as herd:
+        herd.execute("begin")
+        for sql, state in (("select 1 / 0", "22012"), ("/*+ Set(herd.column on) */ select 1", "25P02")):
+            with pytest.raises(psycopg.Error) as error:
+                herd.execute(sql)
+            assert error.value.sqlstate == state
+        herd.execute("/*+ Set(herd.column on) */ rollback")
+        assert herd.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
 @pytest.mark.parametrize(("hint", "state"), [("herd.columns perhaps", "22023"), ("herd.column on", "42704"), ("herd.two_phase off", "42704")])
 def test_a_hint_of_nothing_is_told(floats, hint, state):
     with floats.server.connect() as herd:

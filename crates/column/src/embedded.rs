@@ -1,4 +1,4 @@
-//! DuckDB by itself, on a file of its own: SQL from a text, a statement a line, answered and timed as psql does it. What stores are compared with; it
+//! DuckDB by itself, on a file of its own: SQL from a text, a statement a line, answered (integers and texts) and timed as psql does it. What stores are compared with; it
 //! knows nothing of them.
 
 use std::io::Write;
@@ -45,7 +45,8 @@ fn text(value: ValueRef) -> String {
         ValueRef::BigInt(n) => n.to_string(),
         ValueRef::HugeInt(n) => n.to_string(),
         ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        other => format!("{other:?}"),
+        // Whoever asks for other types casts them.
+        other => format!("({})", other.data_type()),
     }
 }
 

@@ -14,15 +14,18 @@ fn comment(sql: &str) -> Option<&str> {
     Some(hints)
 }
 
-/// Each `Set(name value)`.
+/// Each `Set(name value)`; what has no value has an empty one.
 fn sets(hints: &str) -> impl Iterator<Item = (&str, &str)> {
     hints.split_inclusive(')').filter_map(|hint| {
         let (word, inside) = hint.trim_ascii().strip_suffix(')')?.split_once('(')?;
-        let (name, value) = inside.trim_ascii().split_once(|c: char| c.is_ascii_whitespace())?;
-        let value = value.trim_ascii();
-        let quoted = ['"', '\''].iter().find_map(|q| value.strip_prefix(*q)?.strip_suffix(*q));
-        word.trim_ascii().eq_ignore_ascii_case("set").then_some((name, quoted.unwrap_or(value)))
+        let inside = inside.trim_ascii();
+        let (name, value) = inside.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((inside, ""));
+        word.trim_ascii().eq_ignore_ascii_case("set").then(|| (unquoted(name), unquoted(value.trim_ascii())))
     })
+}
+
+fn unquoted(text: &str) -> &str {
+    ['"', '\''].iter().find_map(|q| text.strip_prefix(*q)?.strip_suffix(*q)).unwrap_or(text)
 }
 
 /// The settings as such a statement has them; `None`: it has no hint of ours.
@@ -54,6 +57,10 @@ impl Session {
         if sql.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
             return Ok(());
         }
+        // What is wrong with the hint is nothing to say where only the transaction's end is wanted.
+        if self.transaction.has_failed() {
+            return Ok(());
+        }
         if let Some(own) = hinted(sql, &self.own)? {
             self.read_by(&own);
             self.reads.iter_mut().for_each(|reads| reads.hinted = true);
@@ -74,7 +81,7 @@ mod tests {
     fn a_comment_in_front_sets() {
         let way = |sql| taken(sql).map(|taken| taken.way);
         assert_eq!(way("/*+ Set(herd.columns on) */ SELECT 1"), Some(exec::ColumnWay::On));
-        assert_eq!(way("\n /*+SeqScan(t) set ( HERD.columns  'OFF' )*/SELECT 1"), Some(exec::ColumnWay::Off));
+        assert_eq!(way("\n /*+SeqScan(t) set ( \"HERD.columns\"  'OFF' )*/SELECT 1"), Some(exec::ColumnWay::Off));
         let both = taken("/*+ Set(herd.columns on) Set(herd.freshness \"5s\") */ SELECT 1").unwrap();
         assert_eq!((both.way, both.stale_ms), (exec::ColumnWay::On, Some(5000)));
         assert!(taken("/*+ Set(herd.column_float_sums on) */ SELECT 1").unwrap().float_sums);
@@ -88,7 +95,6 @@ mod tests {
             "/* Set(herd.columns on) */ SELECT 1",
             "/*+ Set(random_page_cost 1.1) IndexScan(t t_pkey) Leading((a b)) */ SELECT 1",
             "/*+ herd.columns on */ SELECT 1",
-            "/*+ Set(herd.columns) */ SELECT 1",
             "/*+ Set(herd.columns on) SELECT 1",
             "/*+",
         ] {
@@ -100,7 +106,9 @@ mod tests {
     fn what_cannot_be_set_so_is_told() {
         let code = |sql| hinted(sql, &RouterSettings::default()).map(drop).unwrap_err().code();
         assert_eq!(code("/*+ Set(herd.columns perhaps) */ SELECT 1"), sqlstate::INVALID_PARAMETER_VALUE);
+        assert_eq!(code("/*+ Set(herd.columns) */ SELECT 1"), sqlstate::INVALID_PARAMETER_VALUE);
         assert_eq!(code("/*+ Set(herd.column on) */ SELECT 1"), sqlstate::UNDEFINED_OBJECT);
+        assert_eq!(code("/*+ Set(herd.columns,on) */ SELECT 1"), sqlstate::UNDEFINED_OBJECT);
         assert_eq!(code("/*+ Set(herd.two_phase off) */ SELECT 1"), sqlstate::UNDEFINED_OBJECT);
     }
 }

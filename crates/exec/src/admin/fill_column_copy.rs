@@ -1,5 +1,5 @@
-//! A column copy that is added in the background: it is there when the stores of all nodes have it, and what they have of it so far is the
-//! job's progress. How a copy is listed is `column_copy.rs`'s, and how stores come to its rows nobody's here.
+//! A column copy that is added in the background: it is there when the stores of all nodes have it, and all that their nodes' logs had by then; what they
+//! have of it so far is the job's progress. How a copy is listed is `column_copy.rs`'s, and how stores come to its rows nobody's here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ struct Size {
 enum Said {
     Ready {
         rows: u64,
+        /// How long ago the log ended where the store is. A load before is read for some time, of whatever tables that was.
+        behind: Option<Duration>,
     },
     Copying {
         rows: u64,
@@ -137,7 +139,7 @@ async fn filled(herd: &Arc<Herd>, table: &Relation, copy: i64, counters: &Counte
     }
     counters.add_total(sizes.values().map(|size| size.bytes).sum());
     counters.begins("copy");
-    let mut heard = Instant::now();
+    let (mut heard, mut since) = (Instant::now(), BTreeMap::new());
     loop {
         // Shards may move, and the copy may be dropped.
         let snapshot = herd.epoch.load().snapshot.clone();
@@ -150,7 +152,9 @@ async fn filled(herd: &Arc<Herd>, table: &Relation, copy: i64, counters: &Counte
             };
             let size = sizes.get(&node);
             match said {
-                Said::Ready { rows } => {
+                Said::Ready { rows, behind } => {
+                    let since = since.entry(node).or_insert_with(Instant::now);
+                    ready &= behind.is_some_and(|behind| behind <= since.elapsed());
                     rows_done += rows;
                     bytes_done += size.map_or(0, |size| size.bytes);
                 }
@@ -206,10 +210,13 @@ async fn size(herd: &Herd, table: &Relation, node: NodeId) -> Result<Size> {
 async fn ask(store: &Store, copy: i64) -> Said {
     let Ok(rows) = store.copies().await else { return Said::Nothing };
     let row = rows.into_iter().find(|row| row.first().and_then(|id| id.as_deref()?.parse().ok()) == Some(copy));
-    let Some([_, _, Some(state), why, rows, ..]) = row.as_deref() else { return Said::Nothing };
+    let Some([_, _, Some(state), why, rows, _, _, lag_ms, ..]) = row.as_deref() else { return Said::Nothing };
     let rows = rows.as_deref().and_then(|rows| rows.parse().ok()).unwrap_or(0);
     match &**state {
-        "ready" => Said::Ready { rows },
+        "ready" => {
+            let behind = lag_ms.as_ref().and_then(|ms| Some(Duration::from_millis(ms.parse().ok()?)));
+            Said::Ready { rows, behind }
+        }
         "refused" => Said::Refused { why: why.clone().unwrap_or_default() },
         _ => Said::Copying { rows },
     }

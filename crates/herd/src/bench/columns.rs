@@ -19,10 +19,13 @@ pub fn copy(server: &Server, table: &str) -> Result<()> {
     Ok(())
 }
 
+/// What was loaded before is read from logs first.
+const WAITS: &str = "SET herd.freshness_wait = '60s';\n";
+
 /// That columns are what answers these, or the figures would be of something else.
 pub fn check(server: &Server, first: &str, queries: &[&str]) -> Result<()> {
     for query in queries {
-        let said = server.psql(&format!("{first}EXPLAIN {query};\n"))?;
+        let said = server.psql(&format!("{WAITS}{first}EXPLAIN {query};\n"))?;
         if !said
             .lines()
             .any(|line| line.trim_start().strip_prefix("Columns: ").is_some_and(|why| !why.starts_with("no")))

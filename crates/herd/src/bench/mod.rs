@@ -77,6 +77,9 @@ pub fn run(options: &Options) -> Result<()> {
         if let Some(other) = servers[..number].iter().find(|other| other.name == server.name) {
             return Err(Error::SameName { name: other.name.clone() });
         }
+        if servers[..number].iter().any(|other| other.is_same_file(server)) {
+            return Err(Error::FileThere { path: PathBuf::from(&server.url) });
+        }
     }
     if let Some(other) =
         named(options.workload).iter().find(|w| w.name() != "w2").filter(|_| servers.iter().any(Server::is_duckdb))

@@ -31,7 +31,7 @@ pub enum ServerKind {
 pub struct Server {
     /// How tables and messages call it.
     pub name: String,
-    url: String,
+    pub url: String,
     pub kind: ServerKind,
     pub version: String,
     pub host: String,
@@ -79,7 +79,7 @@ impl Server {
     fn duckdb(name: &str, file: &str) -> Result<Server> {
         let own = || std::env::temp_dir().join(format!("herd-bench-{}.duckdb", std::process::id()));
         let file = if file.is_empty() { own() } else { PathBuf::from(file) };
-        if file.exists() {
+        if file.exists() || PathBuf::from(format!("{}.wal", file.display())).exists() {
             return Err(Error::FileThere { path: file });
         }
         let mut server = Server {
@@ -101,6 +101,11 @@ impl Server {
         let mut command = Command::new(store_program()?);
         command.args(["sql", "--file", file]);
         Ok(output::psql_timings(&self.run("herd-column", command, script)?))
+    }
+
+    /// Both are DuckDB on one file.
+    pub fn is_same_file(&self, other: &Server) -> bool {
+        self.is_duckdb() && other.is_duckdb() && self.url == other.url
     }
 
     /// The file that DuckDB has made is gone.

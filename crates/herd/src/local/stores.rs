@@ -138,8 +138,7 @@ fn name(number: u16) -> String {
     format!("column{number}")
 }
 
-/// Beside this program, unless it is said where.
-/// The program that stores are.
+/// The program that stores are: beside this one, unless it is said where.
 pub fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HERD_COLUMN_BIN") {
         return Ok(path.into());

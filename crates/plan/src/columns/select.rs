@@ -130,7 +130,7 @@ impl Select {
         r.aggregates.set(false);
         select.limit = limit(r, s)?;
         select.fails_for_all_rows()?;
-        select.adds_up_all_floats()?;
+        select.tells_float_sums()?;
         if distinct {
             select.targets.iter().try_for_each(|(_, e)| aggregate::is_grouped(e))?;
         }
@@ -250,17 +250,22 @@ impl Select {
         }
     }
 
-    /// PostgreSQL finds out that a sum is too great while it adds up, for groups, too, that are left out then. DuckDB's is looked at where it is told.
-    fn adds_up_all_floats(&self) -> Found<()> {
-        let leaves_out = self.having.is_some() || self.limit.is_some();
-        match leaves_out && self.adds_floats() {
+    /// PostgreSQL finds out that a sum is too great while it adds up, also for groups that are left out then, or where nothing comes to look at it.
+    /// DuckDB's is looked at where it is told: so it is told, of all groups.
+    fn tells_float_sums(&self) -> Found<()> {
+        let inside = |e: &Expr| e.adds_floats() && !matches!(e.kind, Kind::FloatSum(_));
+        let elsewhere = self.having.iter().chain(self.order.iter().map(|(e, _)| e)).any(Expr::adds_floats);
+        if elsewhere || self.targets.iter().any(|(_, e)| inside(e)) {
+            return Err(refused("an expression of a sum of floats"));
+        }
+        match (self.having.is_some() || self.limit.is_some()) && self.adds_floats() {
             true => Err(refused("a sum of floats beside HAVING or LIMIT")),
             false => Ok(()),
         }
     }
 
     fn adds_floats(&self) -> bool {
-        self.targets.iter().map(|(_, e)| e).chain(&self.having).any(Expr::adds_floats)
+        self.targets.iter().any(|(_, e)| e.adds_floats())
     }
 
     /// Above groups a column of a row stands in an aggregate, or is part of what is grouped by.
