@@ -36,7 +36,7 @@ class Pair:
             self.herd.execute(statement)
 
     def fill(self, tables: Iterable[tuple[str, Iterable]]) -> None:
-        """The same rows on both, by COPY, and statistics of them. What is asked then may take 20 s: a plan that has gone wrong takes minutes."""
+        """The same rows on both, by COPY, and statistics of them. What is asked then may take 60 s: a plan that has gone wrong takes minutes."""
         for table, rows in tables:
             rows = list(rows)
             for connection in (self.plain, self.herd):
@@ -45,7 +45,7 @@ class Pair:
                         copy.write_row(row)
         for connection in (self.plain, self.herd):
             connection.execute("ANALYZE")
-            connection.execute("SET statement_timeout = '20s'")
+            connection.execute("SET statement_timeout = '60s'")
 
     def change(self, statements: list[str]) -> list[str]:
         """The same statements on both, a transaction on each; the tags, which are the same."""

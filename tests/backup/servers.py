@@ -24,7 +24,7 @@ class Archived(PlainPostgres):
         done = subprocess.run(command, cwd=self.root, env=_environment(self.root), capture_output=True, text=True, **unprivileged.popen_arguments())
         assert done.returncode == 0, done.stderr
 
-    def wait_for_archive(self, lsn: str, seconds_max: float = 30) -> None:
+    def wait_for_archive(self, lsn: str, seconds_max: float = 90) -> None:
         """Until the WAL up to there is in the archive."""
         with self.server.connect() as direct:
             name = direct.execute("select pg_walfile_name(%s)", (lsn,)).fetchone()[0]
@@ -51,7 +51,7 @@ class Restored(PlainPostgres):
         }
         super().__init__(f"{of.name}-restored", recovery)
         with self.server.connect() as direct:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 150
             while direct.execute("select pg_is_in_recovery()").fetchone() == (True,):
                 assert time.monotonic() < deadline, self.log()
                 time.sleep(0.05)

@@ -13,7 +13,7 @@ from harness import router
 
 from .servers import Archived, Restored
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("backup"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("backup"), pytest.mark.timeout(600)]
 
 _ACCOUNTS, _MONEY = 60, 1000
 
@@ -124,14 +124,14 @@ def test_restored_servers_are_one_herd(nodes, routers, flag):
             after = [c.begun for c in clients]
             boss.execute("insert into word values (3, 'behind')")
             boss.execute("insert into plain (t) values ('behind')")
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 90
             while not all(c.done > n for c, n in zip(clients, after)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             boss.execute("select herd.restore_point('last')")
         finally:
             stop.set()
             for client in clients:
-                client.join(30)
+                client.join(90)
         assert [c.trouble for c in clients] == [None] * len(clients)
         assert all(c.done > n for c, n in zip(clients, after)), "transfers went on behind the point"
         places = json.loads(places)

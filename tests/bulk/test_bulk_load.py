@@ -236,7 +236,7 @@ def test_a_cancelled_copy_tells_what_is_committed(db, watcher):
     db.execute("SET herd.batch_rows = 100")
 
     def cancel():
-        for _ in range(200):
+        for _ in range(3000):
             if count(watcher) > 0:
                 break
             time.sleep(0.02)

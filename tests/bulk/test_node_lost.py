@@ -28,7 +28,7 @@ def test_a_killed_node(mortal, upsert):
 
     def kill():
         with mortal.server.connect() as watcher:
-            for _ in range(200):
+            for _ in range(3000):
                 if watcher.execute("SELECT count(*) FROM t").fetchone()[0] > 1000:
                     break
                 time.sleep(0.02)

@@ -16,7 +16,7 @@ def progress(connection):
 
 
 def wait_for(connection, found):
-    for _ in range(200):
+    for _ in range(3000):
         for row in progress(connection):
             if found(row):
                 return row

@@ -217,7 +217,7 @@ def test_listen_and_notify(herd):
     with herd.connect() as listener, herd.connect() as sender:
         listener.execute("listen herd_test")
         sender.execute("select pg_notify('herd_test', 'hello')")
-        got = list(listener.notifies(timeout=5, stop_after=1))
+        got = list(listener.notifies(timeout=60, stop_after=1))
         assert [(n.channel, n.payload) for n in got] == [("herd_test", "hello")]
 
 

@@ -7,6 +7,8 @@ import time
 import psycopg
 import pytest
 
+from harness.until import until
+
 pytestmark = pytest.mark.real_herd
 
 
@@ -136,10 +138,13 @@ def _crossing(db, table, statement):
 
         thread = threading.Thread(target=run)
         thread.start()
+        # It has come to a node: it has the table, or waits for it.
+        begun = "select count(*) from pg_locks where relation = %s::regclass and mode ~ 'Exclusive' and pid <> %s"
+        until(lambda: any(node.execute(begun, (f"code.{table}", open_.info.backend_pid)).fetchone()[0] for node, open_ in zip(nodes, opened)), every=0.01)
         time.sleep(1)
         for open_ in opened:
             open_.commit()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
         return failed
     finally:

@@ -6,7 +6,7 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
 
 def function(body, name="audits", more=""):

@@ -40,7 +40,7 @@ def test_a_function_that_notifies_runs_on_home(herd, tables):
             herd.run("select notifies() from notifying")
         except psycopg.errors.FeatureNotSupported:
             herd.run("select notifies()")
-        assert [n.payload for n in listener.notifies(timeout=5, stop_after=1)] == ["x"]
+        assert [n.payload for n in listener.notifies(timeout=60, stop_after=1)] == ["x"]
 
 
 def test_a_local_table_s_trigger_is_heard(herd, tables):
@@ -49,4 +49,4 @@ def test_a_local_table_s_trigger_is_heard(herd, tables):
     with herd.connect() as listener:
         listener.execute("listen heard")
         herd.run("insert into notifying_local select g, g from generate_series(1, 12) g")
-        assert len([n for n in listener.notifies(timeout=5, stop_after=12)]) == 12
+        assert len([n for n in listener.notifies(timeout=60, stop_after=12)]) == 12

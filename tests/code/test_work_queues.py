@@ -126,7 +126,7 @@ def test_each_job_is_done_once(both, herd):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(200)
     assert not failures
     assert sorted(done) == list(range(1, 201))
 
@@ -170,8 +170,8 @@ def test_who_waits_can_be_cancelled(both, herd, sql):
         thread.start()
         thread.join(0.7)
         assert thread.is_alive()
-        waiting.cancel_safe(timeout=5)
-        thread.join(10)
+        waiting.cancel_safe(timeout=30)
+        thread.join(60)
         assert errors == ["57014"]
         holder.execute("rollback")
 
@@ -199,7 +199,7 @@ def test_workers_queue_at_the_same_row(both, herd):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(200)
     assert not failures and len(done) == 60
     assert many.execute("select worker from jobs where id = 1").fetchone() == (60,)
 

@@ -10,7 +10,7 @@ from harness import needs, processes
 from harness.herd import Herd
 from harness.server import Server
 
-_READY_SECONDS_MAX = 60
+_READY_SECONDS_MAX = 150
 
 
 class Columns:

@@ -29,7 +29,7 @@ def _job(columns, where: str) -> dict | None:
         return row and dict(zip((column.name for column in cursor.description), row))
 
 
-def _until(ask, seconds_max: float = 60):
+def _until(ask, seconds_max: float = 120):
     deadline = time.monotonic() + seconds_max
     while not (said := ask()):
         assert time.monotonic() < deadline

@@ -7,7 +7,7 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(400)]
 
 # Who waits for what, and who makes a slot: everybody may read that.
 _WAITS = """
@@ -46,7 +46,7 @@ def test_a_name_that_becomes_a_view_runs_nothing_as_the_store(hers):
         # The copy is made anew, and its slots wait for what is in the way.
         owner.execute("alter table c_hers.t alter column v set not null")
         # The copy's own slot is the one whose snapshot it is. It waits twice; who comes in behind that is no longer waited for.
-        phase, met, deadline = 0, None, time.monotonic() + 30
+        phase, met, deadline = 0, None, time.monotonic() + 120
         while time.monotonic() < deadline and not (phase == 2 and _reads(owner)):
             for slot, transaction in owner.execute(_WAITS).fetchall():
                 if transaction == met:
@@ -95,7 +95,7 @@ def _exchange(connection) -> None:
 
     running = threading.Thread(target=statements)
     running.start()
-    running.join(20)
+    running.join(60)
 
 
 def test_nobody_else_of_the_machine_reads_a_stores_files(columns):

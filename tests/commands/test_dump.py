@@ -11,6 +11,7 @@ from commands.terminal import on_a_terminal
 from harness import binaries, unprivileged
 from harness.herd import Herd
 from harness.plain_postgres import PlainPostgres
+from harness.until import until
 
 ACCOUNTS = 200
 BALANCE = 1000
@@ -73,7 +74,7 @@ TABLES = ('"Ev ents"', "items", "byrange", "bylist", "alone", "names", "kept_hom
 def herd(*arguments) -> subprocess.CompletedProcess:
     environment = os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())}
     command = [str(binaries.herd()), *map(str, arguments)]
-    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=150)
+    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280)
 
 
 def url(server) -> str:
@@ -250,6 +251,11 @@ def test_mistakes_are_named(source, dump, oracle):
             connection.execute("SELECT herd.export_snapshot()")
 
 
+def _shown(server, setting: str) -> str:
+    with server.connect() as connection:
+        return connection.execute(f"SHOW {setting}").fetchone()[0]
+
+
 class Sessions:
     """How many sessions of a program its servers had at once while it ran, as their logs say: each has the time it began and ended."""
 
@@ -263,7 +269,9 @@ class Sessions:
             with server.connect() as connection:
                 for setting in ("log_line_prefix = '%n|%a|'", "log_disconnections = on", "log_connections = off", "log_timezone = 'UTC'"):
                     connection.execute(f"ALTER SYSTEM SET {setting}")
-                connection.execute("SELECT pg_reload_conf(), pg_sleep(0.3)")
+                connection.execute("SELECT pg_reload_conf()")
+            # Who connects from now on has them.
+            until(lambda: _shown(server, "log_disconnections") == "on")
         self.begun = {log: log.stat().st_size for _, log in self.servers}
         return self
 

@@ -14,12 +14,12 @@ from harness.herd import Herd
 from harness.server import Server
 from harness.writer import CODES, ROWS, Writer
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("up-ha"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("up-ha"), pytest.mark.timeout(900)]
 
 needs_patroni = pytest.mark.skipif(patroni.missing() is not None, reason=str(patroni.missing()))
 
 # A bound for slow machines; how long it took is printed.
-_FAILOVER_SECONDS_MAX = 90
+_FAILOVER_SECONDS_MAX = 180
 _COMPLETE = {"node1": ["leader", "sync standby"], "node2": ["leader", "sync standby"]}
 
 
@@ -72,7 +72,7 @@ def test_a_primary_is_lost_and_nothing_acknowledged():
         assert _roles(herd) == _COMPLETE and herd.status()["up"] and _status(herd).returncode == 0
         herd.server.run("create table rows (id bigint primary key, batch bigint)", "select create_distributed_table('rows', 'id')")
         writer = Writer(herd.server)
-        writer.wait_for(20, 20)
+        writer.wait_for(20, 90)
         for node, kind in (("node2", "its machine"), ("node1", "its machine"), ("node2", "hangs"), ("node1", "all of it hangs")):
             former, lost_at = _leader(herd, node), time.monotonic()
             if kind == "its machine":
@@ -92,9 +92,9 @@ def test_a_primary_is_lost_and_nothing_acknowledged():
         assert told.count("has ended: starting it again") == 3 and told.count("PostgreSQL (process") == 2 and told.count("Patroni (process") == 1, told
         # One of three may go as well.
         os.kill(next(etcd["pid"] for etcd in herd.status()["etcd"] if etcd["name"] == "etcd2"), signal.SIGKILL)
-        writer.wait_for(10, 20)
+        writer.wait_for(10, 90)
         # If it led, the others elect one of them first.
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while [etcd["up"] for etcd in herd.status()["etcd"]] != [True, False, True]:
             assert time.monotonic() < deadline, _status(herd).stdout
             time.sleep(0.2)
@@ -114,7 +114,7 @@ def test_a_primary_is_lost_and_nothing_acknowledged():
         said = herd.up().stderr
         assert f"{former['name']}: starting its Patroni" in said and "etcd2: ready" in said and "watch: started" in said, said
         assert _roles(herd) == _COMPLETE and _status(herd).returncode == 0, _status(herd).stdout
-        writer.wait_for(10, 20)
+        writer.wait_for(10, 90)
         writer.stop()
         assert set(writer.codes) <= CODES, set(writer.codes)
         with herd.server.connect() as connection:
@@ -149,12 +149,12 @@ def test_a_primary_is_lost_and_nothing_acknowledged():
 def test_settings_come_to_all_members_and_shards_move():
     herd = Herd(nodes=2, shards=4, ha=True)
     try:
-        herd._command(["up", "--dir", herd.dir, "--set", "work_mem=7MB"], 90, True)
+        herd._command(["up", "--dir", herd.dir, "--set", "work_mem=7MB"], 240, True)
         for node in ("node1", "node2"):
             for member in _members(herd, node):
                 shown = "select current_setting('work_mem'), current_setting('max_prepared_transactions'), current_setting('wal_level')"
                 server = Server(member["name"], member["port"])
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 90
                 while (found := _one(server, shown)) != ("7MB", "300", "logical"):
                     assert time.monotonic() < deadline, found
                     time.sleep(0.1)

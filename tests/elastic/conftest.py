@@ -45,7 +45,7 @@ class Elastic(Routers):
     def starts(self, number: int) -> None:
         """Where it was, with what it had."""
         node = self.nodes[number - 1]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while not node._try_start():
             assert time.monotonic() < deadline, node.log()[-2000:]
             time.sleep(0.1)
@@ -69,7 +69,7 @@ class Elastic(Routers):
             if tables:
                 connection.execute(f"drop table {tables} cascade")
 
-    def is_tidy(self, seconds_max: float = 30) -> None:
+    def is_tidy(self, seconds_max: float = 90) -> None:
         wait_until_tidy(self.nodes, seconds_max)
 
 

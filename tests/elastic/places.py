@@ -30,7 +30,7 @@ class Asked(threading.Thread):
 
 def reached(flag: Path, asked: Asked | None = None) -> None:
     """Returns when a router waits there. Whoever makes the call has not come to its end before."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not flag.exists():
         assert time.monotonic() < deadline and (asked is None or asked.is_alive()), asked and asked.said
         time.sleep(0.02)

@@ -11,7 +11,7 @@ from harness import router
 from .conftest import NODES
 from .places import reached
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 ROWS = 600
 PLACES = [
@@ -124,7 +124,7 @@ def test_another_router_goes_on(elastic, place, kind):
     dying = elastic.router(f"{place}:abort")
     with dying.server.connect() as connection:
         job = connection.execute(f"select {call}").fetchone()[0]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while dying.process.poll() is None:
             assert time.monotonic() < deadline, "it was not that router which worked on it"
             time.sleep(0.05)
@@ -145,20 +145,20 @@ def test_another_router_empties_the_node(elastic, place):
     dying = elastic.router(f"{place}:abort")
     with dying.server.connect() as connection:
         job = connection.execute("select herd.drain_node('node3', background => true)").fetchone()[0]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while dying.process.poll() is None:
         assert time.monotonic() < deadline, "it was not that router which worked on it"
         time.sleep(0.05)
     _wait(elastic, job)
     after = elastic.shards("b_drained")
     assert set(after) == set(before) and 3 not in after.values()
-    assert elastic.on_node(3, "select from pg_class where relnamespace = 'herd_shards'::regnamespace and relkind = 'r' and relname ~ 'b_drained'") == []
+    assert elastic.on_node(3, "select 1 from pg_class where relnamespace = 'herd_shards'::regnamespace and relkind = 'r' and relname ~ 'b_drained'") == []
     _is_whole(elastic, "b_drained")
     # And the one that fills it again.
     dying = elastic.router(f"{place}:abort")
     with dying.server.connect() as connection:
         job = connection.execute("select herd.rebalance(background => true)").fetchone()[0]
-    dying.process.wait(60)
+    dying.process.wait(120)
     _wait(elastic, job)
     filled = elastic.shards("b_drained")
     assert sorted(list(filled.values()).count(n) for n in range(1, NODES + 1)) == sorted(list(before.values()).count(n) for n in range(1, NODES + 1))
@@ -226,7 +226,7 @@ def waiting(elastic, tmp_path):
 def test_is_cancelled(elastic, waiting):
     job, _, flag = waiting
     with elastic.b.connect() as connection:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while True:
             row = connection.execute("select state, step, has_owner, rows_done > 0 from herd.jobs where id = %s", (job,)).fetchone()
             if row == ("running", "shard 1 of table public.b_waits", True, True) or row[0] == "running" and row[3]:
@@ -252,7 +252,7 @@ def test_is_cancelled_whenever_that_is(elastic):
             job = connection.execute("select herd.rebalance(background => true)").fetchone()[0]
             time.sleep(0.17 * attempt)
             connection.execute("select herd.cancel_job(%s)", (job,))
-            connection.execute("set statement_timeout = '20s'")
+            connection.execute("set statement_timeout = '90s'")
             try:
                 connection.execute("select herd.wait_job(%s)", (job,))
             except psycopg.errors.QueryCanceled as error:

@@ -6,7 +6,7 @@ import pytest
 
 from .places import Asked, reached
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 # Longer than deadlock_timeout, so that the node has looked for a circle behind the move's wait, and finds the next one behind the other's.
 _WAITS = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%herd.lock_tables%' and query_start < clock_timestamp() - interval '1.2 s'"
@@ -30,14 +30,14 @@ def test_who_waits_for_a_patient_move_goes_on(elastic, tmp_path, tables):
     with elastic.b.connect(autocommit=False) as user:
         user.execute(f"update {held} set v = v + 1 where id = 7")
         flag.unlink()
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 120
         while not any(elastic.on_node(node, _WAITS) for node in (1, 2, 3)):
             assert time.monotonic() < deadline, "the move is never patient"
             time.sleep(0.02)
         # Of a circle within a node who looks last would be told: 40P01.
         user.execute(f"update {wanted} set v = v + 1 where id = 7")
         user.commit()
-    moved.join(60)
+    moved.join(120)
     assert moved.sqlstates == [None], moved.said
     sums = "select (select sum(v) from c_first), (select sum(v) from c_second), (select count(*) from c_first join c_second using (id))"
     with elastic.a.connect() as connection:

@@ -10,7 +10,7 @@ from harness import router
 
 from .places import Asked, reached
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(300)]
 
 ROWS = 900
 # In the order in which a move, a split or a merge comes by; the last ones are those of any commit over several nodes.
@@ -83,7 +83,7 @@ def waiting(elastic, tmp_path, request):
 
     def goes_on():
         flag.unlink(missing_ok=True)
-        asked.join(60)
+        asked.join(120)
         return asked.said[0]
 
     yield goes_on
@@ -120,7 +120,7 @@ def test_a_second_one_is_refused_and_the_first_can_be_cancelled(elastic, waiting
         with pytest.raises(psycopg.errors.ObjectInUse):
             connection.execute(f"select herd.move_shard('i_waits', 2, {_to(elastic, 'i_waits', 2)})")
         # It is told twice a second.
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while True:
             job = connection.execute("select id, state, step, has_owner, rows_done > 0 from herd.jobs where about like '%i_waits%' and state = 'running'").fetchall()
             if [row[1:] for row in job] == [("running", "index", True, True)]:
@@ -214,7 +214,7 @@ def test_its_copy_is_complete_while_its_progress_is_being_told(elastic, waiting)
     with elastic.nodes[0].server.connect(autocommit=False) as holder:
         holder.execute("select from herd.job where about like '%i_waits%' and state = 'running' for update")
         told = "select 1 from pg_stat_activity where query like 'UPDATE herd.job%' and wait_event_type = 'Lock'"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while not elastic.on_node(1, told):
             assert time.monotonic() < deadline, "nobody tells"
             time.sleep(0.05)

@@ -5,7 +5,7 @@ import pytest
 
 from .test_split import _bounds, _is_right
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 
 def _isolate(connection, call: str, values=None) -> tuple[int, str]:

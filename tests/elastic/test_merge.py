@@ -7,7 +7,7 @@ from .test_move import _MADE, _partition
 from .test_split import _CONTENTS, _bounds, _hash, _is_right, orders  # noqa: F401
 from .writers import ROWS, beside_writers
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(300)]
 
 # What belongs to a table as a whole, on each node.
 _WHOLE = """

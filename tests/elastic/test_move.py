@@ -7,7 +7,7 @@ import pytest
 
 from .writers import ROWS, beside_writers
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(300)]
 
 _MADE = """
 select obj_description(c.oid), c.reloptions, c.relowner::regrole::text, c.relacl::text, c.relreplident, c.relrowsecurity,
@@ -105,7 +105,7 @@ def test_rights_follow_where_home_has_no_shard(elastic):
         # Past the routers.
         elastic.on_node(1, "grant select on m_away to m_follows")
         may = "select has_table_privilege('m_follows', c.oid, 'SELECT') from pg_class c where c.relkind in ('r', 'p') and c.oid in (select relid from pg_partition_tree('m_away'))"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while not all(row == (True,) for n in (2, 3) for row in elastic.on_node(n, may)) or connection.execute(verify).fetchall():
             assert time.monotonic() < deadline, connection.execute(verify).fetchall()
             time.sleep(0.2)

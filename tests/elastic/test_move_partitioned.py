@@ -7,7 +7,7 @@ import pytest
 
 from .places import Asked, reached
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(600)]
 
 _CONTENTS = ("select * from e_at order by 1, 2", "select * from e_of order by 1, 2, 3", "select count(*) from e_at_2", "select * from e_keys order by 1", "select a.id, o.n from e_at a join e_of o using (id, at) join e_keys using (id) order by 1, 2")
 
@@ -158,7 +158,7 @@ def test_what_is_changed_meanwhile_wins(made, change, tmp_path):
         made.a.run(change)
     finally:
         waits.unlink(missing_ok=True)
-        asked.join(60)
+        asked.join(120)
         waiting.stop()
     assert asked.sqlstates == ["55006"] and made.shards("e_at_1") == shards
     made.is_tidy()

@@ -11,7 +11,7 @@ import pytest
 
 from .places import Asked, reached
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 ROWS = 600
 HOME, SOURCE, TARGET = 1, 2, 3
@@ -44,7 +44,7 @@ def test_a_node_that_dies(elastic, tmp_path, place, kind, victim):
         time.sleep(0.5)
         elastic.starts(VICTIMS[victim])
         with elastic.b.connect() as connection:
-            connection.execute("set statement_timeout = '60s'")
+            connection.execute("set statement_timeout = '120s'")
             connection.execute("select herd.wait_job(%s)", (job,))
             after = elastic.shards("k_dies")
             assert after == (before | {shard: TARGET} if kind == "move" else before | {shard + len(before): TARGET}), (before, after)
@@ -78,7 +78,7 @@ def test_a_target_that_forgets_what_it_was_given(elastic, tmp_path, place):
         elastic.starts(TARGET)
         flag.unlink()
         with elastic.b.connect() as connection:
-            connection.execute("set statement_timeout = '60s'")
+            connection.execute("set statement_timeout = '120s'")
             connection.execute("select herd.wait_job(%s)", (job,))
             assert elastic.shards("k_forgets") == before | {shard: TARGET}
             assert connection.execute("select count(*), count(distinct id), sum(v) from k_forgets").fetchone() == (ROWS, ROWS, ROWS * (ROWS + 1) // 2)
@@ -103,7 +103,7 @@ def test_who_waits_for_a_move_is_told(elastic, tmp_path):
         reached(flag, asked)
         elastic.kills(SOURCE)
         flag.unlink()
-        asked.join(30)
+        asked.join(90)
         elastic.starts(SOURCE)
         [sqlstate] = asked.sqlstates
         assert sqlstate and sqlstate[:2] in ("08", "57"), asked.said
@@ -131,7 +131,7 @@ def _filled(elastic, table: str) -> tuple[dict[int, int], int]:
 def _is_free(elastic, table: str) -> None:
     """Nobody holds a lock on the table or a shard of it."""
     held = "select l.mode, c.relname, a.query from pg_locks l join pg_class c on c.oid = l.relation left join pg_stat_activity a using (pid) where c.relname ~ %s and l.granted"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while found := [(number, *row) for number in (HOME, SOURCE, TARGET) for row in elastic.on_node(number, held, (table,))]:
         assert time.monotonic() < deadline, found
         time.sleep(0.2)

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import NODES
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 ACCOUNTS, EACH = 600, 100
 
@@ -23,7 +23,7 @@ class Client(threading.Thread):
     def run(self):
         try:
             with self.server.connect() as connection:
-                connection.execute("set statement_timeout = '30s'")
+                connection.execute("set statement_timeout = '90s'")
                 while not self.stop.is_set():
                     try:
                         self.work(connection, self.done + self.again)
@@ -114,14 +114,19 @@ def test_the_total_is_always_the_same(elastic):
             step(f"select herd.move_shard('o_bank', {shard}, {elastic.shards('o_bank')[shard] % NODES + 1})")
         half = step("select herd.split_shard('o_bank', 3)")
         step(f"select herd.merge_shards('o_bank', 3, {half})")
+        # On a slow machine until each has done something.
+        deadline = time.monotonic() + 120
+        while not all(c.done > 5 or c.error for c in clients) and time.monotonic() < deadline:
+            time.sleep(0.1)
     finally:
         stop.set()
         for client in clients:
-            client.join(60)
+            client.join(120)
     print([(c.work.__name__, c.done, c.again) for c in clients])
     assert [c.error for c in clients if c.error] == []
     # Who reads all of a table again and again keeps no shard from moving: COPY and cursors wait in front of the exchange, as others do.
-    assert max(took) < 10, took
+    # It is tried for some minutes else.
+    assert max(took) < 40, took
     assert all(c.done > 5 for c in clients), [(c.work.__name__, c.done, c.again) for c in clients]
     with elastic.a.connect() as connection:
         _is_all(connection.execute("select count(*), sum(v) from o_bank").fetchone())

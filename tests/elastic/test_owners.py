@@ -5,7 +5,7 @@ import pytest
 
 from .places import Asked, reached
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(300)]
 
 # It may be called where only what is immutable is, and calls what is not.
 _CODE = """

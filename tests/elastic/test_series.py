@@ -5,7 +5,7 @@ import threading
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(300)]
 
 
 def _counts(connection, table: str) -> list[int]:

@@ -11,14 +11,14 @@ import pytest
 
 from .places import Asked, reached
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 ROWS = 60
 _WAITS_FOR = "select count(*) from pg_locks l join pg_stat_activity a using (pid) where not l.granted and l.locktype = 'transactionid' and l.transactionid = %s::xid and a.backend_type = 'walsender'"
 
 
 def _until(found, what: str):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not found():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
@@ -63,8 +63,8 @@ def test_a_commit_that_is_in_the_log_alone_is_waited_for(elastic, tmp_path):
         flag.unlink(missing_ok=True)
         for sql in ("alter system reset synchronous_standby_names", "select pg_reload_conf()"):
             elastic.on_node(source, sql)
-        late and late.join(30)
-    moving.join(60)
+        late and late.join(90)
+    moving.join(120)
     assert moving.said == [None]
     assert elastic.shards("k_late")[shard] == target
     with elastic.a.connect() as connection:

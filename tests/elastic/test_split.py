@@ -6,7 +6,7 @@ import pytest
 from .test_move import _MADE, _partition
 from .writers import ROWS, beside_writers
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(300)]
 
 _CONTENTS = ("select * from p_order order by id", "select * from p_item order by 1, 2")
 

@@ -5,7 +5,7 @@ import pytest
 
 from .test_move import _partition
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(400)]
 
 TABLES = ("vf_kind", "vf_order", "vf_item", "vf_at", "vf_at_1", "vf_own", "vf_land")
 

@@ -94,4 +94,5 @@ def beside_writers(elastic, step: Callable, steps: int = 6, crosses: bool = Fals
         assert shared == (ROWS, ROWS * 10 + sum(w.added for w in writers))
     stall, statements = max(w.stall for w in writers), sum(w.statements for w in writers)
     print(f"longest statement {stall * 1000:.0f} ms of {statements}")
-    assert stall < 5
+    # A patient try may hold them for five seconds (PATIENT_MAX in move_shard/switch.rs).
+    assert stall < 15

@@ -23,7 +23,7 @@ class Victim:
         """SIGKILL to the process that listens on a port, and waits until it is gone."""
         process_id = self.herd.process_id(port)
         os.kill(process_id, signal.SIGKILL)
-        for _ in range(100):
+        for _ in range(600):
             if not _is_alive(process_id):
                 return
             time.sleep(0.05)

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("faults")]
 
-ANSWER_SECONDS_MAX = 10
+ANSWER_SECONDS_MAX = 30
 # connection_exception and its class, admin_shutdown, crash_shutdown, cannot_connect_now
 GONE = ("08", "57P01", "57P02", "57P03")
 
@@ -70,7 +70,7 @@ def test_clients_that_come_while_home_is_away_leave_nothing_behind(victim, table
             with victim.router.connect(prepare_threshold=None) as client:
                 assert client.execute("update down set v = v + 1 where id = %s returning v", (key,)).fetchone() == (n + 1,)
                 assert client.execute("select v from down where id = %s", (key,)).fetchone() == (n + 1,)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         # Those of the router's own may have been opened meanwhile.
         while connections() > before + 3:
             assert time.monotonic() < deadline, (before, connections())

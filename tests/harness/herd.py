@@ -10,8 +10,8 @@ from pathlib import Path
 from . import binaries, patroni, ports, unprivileged
 from .server import Server
 
-_UP_SECONDS_MAX = 90
-_DOWN_SECONDS_MAX = 60
+_UP_SECONDS_MAX = 240
+_DOWN_SECONDS_MAX = 150
 
 
 class Herd:
@@ -68,7 +68,7 @@ class Herd:
         return self._command(["down", "--dir", self.dir], _DOWN_SECONDS_MAX, check)
 
     def status(self) -> dict | list:
-        return json.loads(self._command(["status", "--dir", self.dir, "--json"], 20, False).stdout)
+        return json.loads(self._command(["status", "--dir", self.dir, "--json"], 60, False).stdout)
 
     def process_id(self, port: int) -> int:
         """The pid of whatever `herd status --json` says listens on this port (a node, or the router)."""

@@ -18,7 +18,7 @@ from .started import Started
 
 # Seconds. Patroni allows no shorter ttl: after so long without its holder's word the leader's key is free.
 TTL, LOOP_WAIT = 20, 1
-_READY_SECONDS_MAX = 60
+_READY_SECONDS_MAX = 150
 
 
 def missing() -> str | None:

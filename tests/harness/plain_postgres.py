@@ -17,7 +17,7 @@ import psycopg
 from . import binaries, ports, unprivileged
 from .server import Server
 
-_START_SECONDS_MAX = 30
+_START_SECONDS_MAX = 90
 
 
 class PlainPostgres:

@@ -47,7 +47,7 @@ def kill_family(parent: int) -> None:
     family = stopped_family(parent)
     for process_id in reversed(family):
         signal(process_id, signals.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while left := [process_id for process_id in family if is_alive(process_id)]:
         assert time.monotonic() < deadline, f"{left} survive SIGKILL"
         time.sleep(0.005)

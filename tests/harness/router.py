@@ -32,7 +32,7 @@ class Router:
     """One router process. `home` and `nodes` are connection strings, or inline tables of TOML; `more` is further text of herd.toml."""
 
     def __init__(
-        self, home: str, nodes: list[str], shards: int = 8, more: str = "", attempts: int = 5, start_seconds_max: float = 40
+        self, home: str, nodes: list[str], shards: int = 8, more: str = "", attempts: int = 5, start_seconds_max: float = 90
     ):
         self.attempts, self.start_seconds_max = attempts, start_seconds_max
         self.root = unprivileged.new_directory("router")

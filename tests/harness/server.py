@@ -21,7 +21,7 @@ class Server:
     def conninfo(self) -> str:
         return (
             f"host={self.host} port={self.port} user={self.user} dbname={self.dbname} "
-            "connect_timeout=10 sslmode=disable gssencmode=disable"
+            "connect_timeout=30 sslmode=disable gssencmode=disable"
             + (f" options='{self.options}'" if self.options else "")
         )
 

@@ -49,6 +49,7 @@ class Client(threading.Thread):
         self.file = open(directory / f"acknowledged.{number}", "w")
         self.failed: set[str] = set()
         self.unknown: set[str] = set()
+        self.done = 0
         self.codes: dict[str, int] = {}
         self.trouble: BaseException | None = None
 
@@ -105,6 +106,7 @@ class Client(threading.Thread):
         self.file.write(name + "\n")
         self.file.flush()
         os.fsync(self.file.fileno())
+        self.done += 1
         return True
 
 
@@ -129,17 +131,18 @@ class Watch(threading.Thread):
 
 
 def run(seed: int, seconds: float = 60, clients: int = 16, nodes: int = 3, accounts: int = 60,
-        synchronous_commit: str = "on", moves: int = 0, cluster: Cluster | None = None) -> dict:
+        synchronous_commit: str = "on", moves: int = 0, least: int = 0, cluster: Cluster | None = None) -> dict:
+    """`least`: it goes on until there are more transfers, and a shard was moved where that is asked for."""
     own = cluster is None
     cluster = cluster or Cluster(nodes=nodes)
     try:
-        return _run(seed, seconds, clients, accounts, synchronous_commit, bool(moves), cluster)
+        return _run(seed, seconds, clients, accounts, synchronous_commit, bool(moves), least, cluster)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_commit: str, moves: bool, cluster: Cluster) -> dict:
+def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_commit: str, moves: bool, least: int, cluster: Cluster) -> dict:
     rng = random.Random(seed)
     # Who keeps what there was can read in the logs how it came.
     kept = ["alter system set wal_keep_size = '8GB'"] if os.environ.get("PGHERD_TEST_KEEP") == "1" else []
@@ -164,7 +167,11 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_com
         thread.start()
     kills = {"router": 0, "node": 0, "both": 0}
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+
+    def is_enough() -> bool:
+        return not least or sum(client.done for client in crew) > least and all(mover.done for mover in movers)
+
+    while time.monotonic() < end or not is_enough() and time.monotonic() < end + program.LONGER_SECONDS_MAX:
         # A move takes some seconds beside so many clients: some are to end by themselves.
         time.sleep(rng.uniform(0.3, 20.0 if moves else 2.0))
         kind = rng.choice(list(kills))
@@ -184,15 +191,15 @@ def _run(seed: int, seconds: float, clients: int, accounts: int, synchronous_com
     time.sleep(1)
     stop.set()
     for thread in (*crew, *movers):
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive(), f"{thread} hangs"
         if thread.trouble is not None:
             raise thread.trouble
-    watch.join(10)
+    watch.join(60)
     resolved_in = cluster.wait_until_nothing_is_prepared(10)
     moved = {}
     for mover in movers:
-        moved = {"moves": mover.done, "moves' errors": mover.codes, "tidy_s": round(wait_until_tidy(cluster.nodes, 30, others_commit=True), 1)}
+        moved = {"moves": mover.done, "moves' errors": mover.codes, "tidy_s": round(wait_until_tidy(cluster.nodes, 120, others_commit=True), 1)}
     return _judge(cluster, crew, watch, accounts) | moved | {
         "kills": kills, "last_resolved_s": round(resolved_in, 1), "clients": clients, "nodes": len(cluster.nodes),
         "synchronous_commit": synchronous_commit,

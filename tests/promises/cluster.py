@@ -17,7 +17,7 @@ from harness import binaries, ports, processes, unprivileged
 from harness.herd import Herd
 from harness.server import Server
 
-_READY_SECONDS_MAX = 60
+_READY_SECONDS_MAX = 150
 
 
 class Node:
@@ -36,7 +36,7 @@ class Node:
             return
         processes.kill_family(postmaster)
         if self._process is not None:
-            self._process.wait(20)
+            self._process.wait(60)
             self._process = None
         # All of them are gone for certain; a postmaster nobody has waited for would look alive to the next one.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -67,7 +67,7 @@ class Node:
         postmaster = self._postmaster()
         if postmaster is not None:
             processes.signal(postmaster, signal.SIGINT)
-            _wait_until(lambda: self._postmaster() is None, 30, f"node {self.number} does not stop")
+            _wait_until(lambda: self._postmaster() is None, 90, f"node {self.number} does not stop")
 
     def _postmaster(self) -> int | None:
         if self._process is not None and self._process.poll() is not None:
@@ -136,7 +136,7 @@ class Router:
         if self.is_up():
             self.process.send_signal(how)
         if self.process is not None:
-            self.process.wait(20)
+            self.process.wait(60)
             self.process = None
 
     def tail(self, bytes_max: int = 3000) -> str:
@@ -176,7 +176,7 @@ class Store:
     def kill(self, how: int = signal.SIGKILL) -> None:
         if self.process is not None:
             processes.signal(self.process.pid, how)
-            self.process.wait(20)
+            self.process.wait(60)
             self.process = None
 
     def copies(self) -> list[dict]:
@@ -214,7 +214,7 @@ class Cluster:
             # Those that `herd up` has started are not ours to wait for.
             for process_id in processes.with_argument(str(store.config)):
                 processes.signal(process_id, signal.SIGTERM)
-                _wait_until(lambda: not processes.is_alive(process_id), 20, f"store {store.node} does not stop")
+                _wait_until(lambda: not processes.is_alive(process_id), 60, f"store {store.node} does not stop")
             store.start()
 
     def router(self, name: str | None = None, config: str = "", **environment: str) -> Router:

@@ -43,7 +43,7 @@ class Case:
         client = threading.Thread(target=self._client, args=(first.server,))
         client.start()
         if not by_router_alone:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while not file.exists():
                 assert time.monotonic() < deadline and client.is_alive(), f"{self}: never reached ({self.outcome})"
                 time.sleep(0.01)
@@ -58,10 +58,10 @@ class Case:
                 node.kill()
             file.unlink()
             if first.is_up():
-                client.join(20)
+                client.join(60)
             for node in dead:
                 node.start()
-        client.join(20)
+        client.join(60)
         assert not client.is_alive(), f"{self}: the client hangs"
         first.kill()
         seconds = self.cluster.wait_until_nothing_is_prepared(_RECOVERED_SECONDS_MAX)
@@ -104,7 +104,7 @@ class Case:
         with self.cluster.routers[1].server.connect() as connection:
             assert connection.execute("select count(distinct v), count(*) from crash").fetchone() == (1, 40), f"{self}"
             if self.kind == "ddl" and done:
-                deadline = time.monotonic() + 5
+                deadline = time.monotonic() + 60
                 while True:
                     # Word of a change that its router could not tell of comes within seconds.
                     try:

@@ -244,17 +244,18 @@ class Answered(threading.Thread):
 
 
 def run(seed: int, seconds: float = 600, writers: int = 6, readers: int = 4, moves: int = 0, freshness: str = "strict",
-        cluster: Cluster | None = None) -> dict:
+        least: int = 0, cluster: Cluster | None = None) -> dict:
+    """`least`: it goes on until there are more writes, as many answers of columns, and half as many reads of one's own."""
     own = cluster is None
     cluster = cluster or Cluster(nodes=2, columns=True)
     try:
-        return _run(seed, seconds, writers, readers, bool(moves), freshness, cluster)
+        return _run(seed, seconds, writers, readers, bool(moves), freshness, least, cluster)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, writers: int, readers: int, moves: bool, freshness: str, cluster: Cluster) -> dict:
+def _run(seed: int, seconds: float, writers: int, readers: int, moves: bool, freshness: str, least: int, cluster: Cluster) -> dict:
     rng = random.Random(seed)
     stores = "".join(f'\n[[column]]\nnode = "{s.node}"\nstore = "host=127.0.0.1 port={s.server.port} dbname=herd user=herd"\n' for s in cluster.stores)
     pages = [ports.free_row(1) for _ in range(2)]
@@ -264,7 +265,7 @@ def _run(seed: int, seconds: float, writers: int, readers: int, moves: bool, fre
         f"create table {_TABLE} (grp int, id int, v bigint not null, t text not null, primary key (grp, id))",
         f"select create_distributed_table('{_TABLE}', 'grp')", f"select herd.add_column_copy('{_TABLE}')",
     )
-    _wait_until_ready(cluster, 60)
+    _wait_until_ready(cluster, 150)
     stop, groups = threading.Event(), []
     crew = [Writer(f"writer {i}", seed, cluster, groups, stop, freshness) for i in range(writers)]
     crew += [Reader(f"reader {i}", seed, cluster, groups, stop, freshness) for i in range(readers)]
@@ -274,7 +275,12 @@ def _run(seed: int, seconds: float, writers: int, readers: int, moves: bool, fre
         thread.start()
     kills = {"router": 0, "node": 0, "store": 0}
     end = time.monotonic() + seconds
-    while time.monotonic() < end and not any(client.trouble for client in crew):
+
+    def is_enough() -> bool:
+        own = [client for client in crew if isinstance(client, Writer)]
+        return not least or sum(w.writes for w in own) > least and sum(w.reads for w in own) > least / 2 and answered.total("columns") > least
+
+    while (time.monotonic() < end or not is_enough() and time.monotonic() < end + program.LONGER_SECONDS_MAX) and not any(client.trouble for client in crew):
         time.sleep(rng.uniform(0.3, 8.0 if moves else 3.0))
         victims = rng.choice((("router",), ("node",), ("store",), ("store",), ("node", "store"), ("router", "store"), ("router", "node", "store")))
         chosen = [rng.choice({"router": cluster.routers, "node": cluster.nodes, "store": cluster.stores}[kind]) for kind in victims]
@@ -288,12 +294,12 @@ def _run(seed: int, seconds: float, writers: int, readers: int, moves: bool, fre
     time.sleep(1)
     stop.set()
     for thread in (*crew, *movers, answered):
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive(), f"{thread} hangs"
         if getattr(thread, "trouble", None) is not None:
             raise thread.trouble
     answered.look()
-    ready_in = _wait_until_ready(cluster, 120)
+    ready_in = _wait_until_ready(cluster, 200)
     return _judge(cluster, crew, groups, freshness == "strict") | {
         "by_columns": answered.total("columns"), "passed_over": answered.total("rows"), "kills": kills, "ready_in_s": round(ready_in, 1),
         **({"moves": movers[0].done} if movers else {}),

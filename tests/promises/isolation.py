@@ -103,8 +103,8 @@ class _Session:
         return True
 
 
-def play(server, spec: Spec, here: int, there: int) -> list:
-    """What each step answered, and which ones waited."""
+def play(server, spec: Spec, here: int, there: int, patience: float = 1.0) -> list:
+    """What each step answered, and which ones waited. `patience`: how much longer than usual a step is watched before it is taken for one that waits."""
     told, waiting = [], []
     sessions: dict[str, _Session] = {}
     try:
@@ -113,11 +113,11 @@ def play(server, spec: Spec, here: int, there: int) -> list:
             session = sessions.setdefault(name, _Session(server))
             if name in waiting:
                 # It has to answer before it can do more.
-                session.wait(15)
+                session.wait(60)
                 waiting.remove(name)
                 told.append((name, "then", session.answer))
             session.run(sql.format(here=here, there=there))
-            if session.wait(_WAITS_S):
+            if session.wait(_WAITS_S * patience):
                 told.append((name, sql, session.answer))
             else:
                 told.append((name, sql, "waits"))
@@ -125,11 +125,11 @@ def play(server, spec: Spec, here: int, there: int) -> list:
             # Who was let go by this step.
             time.sleep(0.05 if waiting else 0)
             for other in list(waiting):
-                if sessions[other].wait(0.6 if other != name else 0):
+                if sessions[other].wait(0.6 * patience if other != name else 0):
                     waiting.remove(other)
                     told.append((other, "then", sessions[other].answer))
         for name in waiting:
-            sessions[name].wait(15)
+            sessions[name].wait(60)
             told.append((name, "then", sessions[name].answer))
         return told
     finally:

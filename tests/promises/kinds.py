@@ -130,20 +130,20 @@ class World:
 
 
 def run(
-    seed: int, seconds: float = 0, rounds: int = 1, writers: int = 32, nodes: int = 3, rows: int = 2000, cluster: Cluster | None = None
+    seed: int, seconds: float = 0, rounds: int = 1, writers: int = 32, nodes: int = 3, rows: int = 2000, stall_s_max: float = 20.0, cluster: Cluster | None = None
 ) -> dict:
     own = cluster is None
     cluster = cluster or Cluster(nodes=nodes)
     try:
         for _ in range(2):
             cluster.router().start()
-        return _run(seed, seconds, rounds, writers, rows, cluster)
+        return _run(seed, seconds, rounds, writers, rows, stall_s_max, cluster)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, rounds: int, writers: int, rows: int, cluster: Cluster) -> dict:
+def _run(seed: int, seconds: float, rounds: int, writers: int, rows: int, stall_s_max: float, cluster: Cluster) -> dict:
     world = World(cluster, writers, rows)
     world.make()
     crew = [Writer(i, seed, world) for i in range(writers)]
@@ -164,7 +164,7 @@ def _run(seed: int, seconds: float, rounds: int, writers: int, rows: int, cluste
     time.sleep(1)
     world.stop.set()
     for thread in crew:
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive(), f"{thread} hangs"
         if thread.trouble is not None:
             raise thread.trouble
@@ -192,7 +192,7 @@ def _run(seed: int, seconds: float, rounds: int, writers: int, rows: int, cluste
     }
     assert not wrong, f"told and found differ: {list(wrong.items())[:5]}: {figures}"
     assert not codes and not failed, f"failed: {figures}"
-    stall_s_max = max(20.0, rows / 10_000)
+    stall_s_max = max(stall_s_max, rows / 10_000)
     assert held < stall_s_max, f"a writer was held for {held:.1f} s: {figures}"
     assert longest < stall_s_max, f"a change took {longest:.1f} s: {figures}"
     return figures

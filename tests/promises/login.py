@@ -22,7 +22,7 @@ class Attempt:
     """One connection, one login."""
 
     def __init__(self, port: int, **parameters):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.buffer = b""
         self.parameters = {"user": "mallory", "database": "postgres"} | parameters
 
@@ -283,7 +283,7 @@ def _tls_router(cluster: Cluster):
 
 
 def _wait_for(port: int) -> None:
-    for _ in range(200):
+    for _ in range(900):
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return

@@ -23,6 +23,10 @@ def arguments(text: str, **defaults) -> argparse.Namespace:
     return found
 
 
+# How much longer a program goes on, on a slow machine, until it has done what there is to judge by.
+LONGER_SECONDS_MAX = 120
+
+
 def main(name: str, run, options: argparse.Namespace) -> None:
     """Runs, prints the figures, and ends with 1 where a promise was broken."""
     started = time.time()

@@ -277,18 +277,19 @@ class World:
 
 def run(
     seed: int, seconds: float = 60, writers: int = 32, nodes: int = 3, pause: float = 0.3, what: str = ",".join(_CHANGES),
-    stall_s_max: float = 20, cluster: Cluster | None = None,
+    stall_s_max: float = 20, least: int = 0, cluster: Cluster | None = None,
 ) -> dict:
+    """`least`: it goes on until there are more statements, and something was changed in each way."""
     own = cluster is None
     cluster = cluster or Cluster(nodes=nodes)
     try:
-        return _run(seed, seconds, writers, pause, [w for w in what.split(",") if w], stall_s_max, cluster)
+        return _run(seed, seconds, writers, pause, [w for w in what.split(",") if w], stall_s_max, least, cluster)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str], stall_s_max: float, cluster: Cluster) -> dict:
+def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str], stall_s_max: float, least: int, cluster: Cluster) -> dict:
     for _ in range(2):
         cluster.router().start()
     world = World(cluster, writers, what)
@@ -297,10 +298,18 @@ def _run(seed: int, seconds: float, writers: int, pause: float, what: list[str],
     changers = [Changer(kind, world, pause, seed) for kind in what]
     for thread in (*crew, *changers):
         thread.start()
-    time.sleep(seconds)
+    end = time.monotonic() + seconds
+
+    def is_enough() -> bool:
+        return not least or sum(w.statements for w in crew) > least and all(c.done for c in changers)
+
+    while time.monotonic() < end or not is_enough() and time.monotonic() < end + program.LONGER_SECONDS_MAX:
+        if any(thread.trouble for thread in (*crew, *changers)):
+            break
+        time.sleep(0.1)
     world.stop.set()
     for thread in (*crew, *changers):
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive(), f"{thread} hangs"
         if thread.trouble is not None:
             raise thread.trouble

@@ -5,7 +5,6 @@ extended, prepared and not, many without waiting for the one before; transaction
 client must carry that client's token. File descriptors and memory of the router are watched.
 """
 
-import os
 import random
 import socket
 import struct
@@ -30,7 +29,7 @@ class Raw:
     def __init__(self, port: int, user: str = "postgres"):
         # A cancel request may go to another router.
         self.port = self.cancel_port = port
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         body = struct.pack("!I", 196608) + f"user\0{user}\0database\0postgres\0\0".encode()
@@ -64,9 +63,9 @@ class Raw:
                 return
 
     def cancel(self) -> None:
-        with socket.create_connection(("127.0.0.1", self.cancel_port), timeout=20) as other:
+        with socket.create_connection(("127.0.0.1", self.cancel_port), timeout=60) as other:
             other.sendall(struct.pack("!II", 12 + len(self.key) - 4, 80877102) + self.key)
-            other.settimeout(10)
+            other.settimeout(60)
             other.recv(1)
 
     def leave(self, rng: random.Random) -> None:
@@ -100,7 +99,7 @@ class Client(threading.Thread):
                 except (ConnectionError, TimeoutError, socket.timeout) as error:
                     # The one on the other side may be gone; a hang is not allowed.
                     if isinstance(error, (TimeoutError, socket.timeout)):
-                        raise AssertionError(f"client {self.number}: no answer in 20 s") from error
+                        raise AssertionError(f"client {self.number}: no answer in 60 s") from error
         except BaseException as error:
             self.trouble = error
 
@@ -199,18 +198,19 @@ class Client(threading.Thread):
             raise Foreign(f"client {self.number} expected {expected!r} and got {rows!r}")
 
 
-def run(seed: int, seconds: float = 60.0, clients: int = 16, pool: int = 4, cluster: Cluster | None = None) -> dict:
+def run(seed: int, seconds: float = 60.0, clients: int = 16, pool: int = 4, least: int = 0, cluster: Cluster | None = None) -> dict:
+    """`least`: it goes on until there are more replies."""
     own = cluster is None
     cluster = cluster or Cluster(nodes=2)
     try:
         router = cluster.router("soak", f"[pool]\nsize = {pool}\n").start()
-        return _run(seed, seconds, clients, cluster, router)
+        return _run(seed, seconds, clients, least, cluster, router)
     finally:
         if own:
             cluster.stop()
 
 
-def _run(seed: int, seconds: float, clients: int, cluster: Cluster, router: Router) -> dict:
+def _run(seed: int, seconds: float, clients: int, least: int, cluster: Cluster, router: Router) -> dict:
     # A change of the schema needs more connections than the small pool has.
     cluster.router("soak setup").start().server.run(
         "create table soak (id int primary key, v int)", "create table soak_log (id int, token text)",
@@ -225,16 +225,24 @@ def _run(seed: int, seconds: float, clients: int, cluster: Cluster, router: Rout
     # The first part of the time fills caches; growth counts after it.
     deadline = time.monotonic() + seconds
     samples = []
-    while time.monotonic() < deadline and all(c.trouble is None for c in crew):
+
+
+    def is_enough() -> bool:
+        return not least or sum(c.replies for c in crew) > least
+
+    while (time.monotonic() < deadline or not is_enough() and time.monotonic() < deadline + program.LONGER_SECONDS_MAX) and all(c.trouble is None for c in crew):
         time.sleep(min(1.0, seconds / 20))
         samples.append((router.open_files(), router.resident_kib()))
     stop.set()
     for client in crew:
-        client.join(40)
+        client.join(120)
         assert not client.is_alive(), f"client {client.number} hangs"
         if client.trouble is not None:
             raise AssertionError(f"{type(client.trouble).__name__}: {client.trouble}\n{router.tail(500)}")
     time.sleep(1)
+    rest = time.monotonic() + 30
+    while router.open_files() >= 60 and time.monotonic() < rest:
+        time.sleep(0.2)
     third = len(samples) // 3
     files = router.open_files()
     early, late = max(s[1] for s in samples[third : 2 * third + 1]), max(s[1] for s in samples[2 * third :])

@@ -16,7 +16,7 @@ from harness.server import Server
 
 from .cluster import Cluster, Node
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(500)]
 
 
 def _standby(cluster: Cluster, primary: Node) -> Node:
@@ -39,7 +39,7 @@ def _standby(cluster: Cluster, primary: Node) -> Node:
     node.server = Server(f"standby of node {primary.number}", port)
     node.start()
     primary.server.run("alter system set synchronous_standby_names = '*'", "select pg_reload_conf()")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     with primary.server.connect() as connection:
         while connection.execute("select count(*) from pg_stat_replication where sync_state = 'sync'").fetchone() != (1,):
             assert time.monotonic() < deadline, "the standby does not follow"
@@ -113,6 +113,9 @@ def test_the_standby_takes_over(cluster, number, dies):
     reader.start()
     try:
         time.sleep(2)
+        deadline = time.monotonic() + 60
+        while len(acknowledged) <= 5 and time.monotonic() < deadline:
+            time.sleep(0.1)
         assert len(acknowledged) > 5, codes
         primary.kill() if dies == "killed" else primary.hang()
         killed = time.monotonic()
@@ -120,13 +123,13 @@ def test_the_standby_takes_over(cluster, number, dies):
         standby.server.run("select pg_promote(true, 30)")
         promoted = time.monotonic()
         while len(acknowledged) < before + 5 or seen_whole[-1] <= acknowledged[before]:
-            assert time.monotonic() < promoted + 15, f"no write, or no read of one, 15 s after the promotion: {codes[-5:]}\n{router.tail(800)}"
+            assert time.monotonic() < promoted + 60, f"no write, or no read of one, 60 s after the promotion: {codes[-5:]}\n{router.tail(800)}"
             time.sleep(0.05)
         print(f"promoted after {promoted - killed:.1f} s, writes after {time.monotonic() - killed:.1f} s, {len(acknowledged)} written")
     finally:
         stop.set()
-        thread.join(30)
-        reader.join(30)
+        thread.join(90)
+        reader.join(90)
     assert not thread.is_alive() and not reader.is_alive()
     primary.kill()
     assert not torn and seen_whole[-1] > acknowledged[before], (torn[:3], seen_whole[-1])

@@ -12,7 +12,7 @@ import pytest
 
 from .cluster import Cluster
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def _round(cluster, flag, table: str, read: bool) -> bool:
             return seen
     finally:
         flag.unlink(missing_ok=True)
-        changing.join(20)
+        changing.join(60)
         changer.kill()
 
 
@@ -97,7 +97,7 @@ def test_what_another_router_has_ended_is_done(cluster, tmp_path, change):
             _until(lambda: not cluster.prepared())
         finally:
             flag.unlink(missing_ok=True)
-            changing.join(20)
+            changing.join(60)
         assert connection.execute("select count(*) from kept").fetchone() == (0,)
         if change.startswith("drop"):
             connection.execute("create schema ended")
@@ -107,7 +107,7 @@ def test_what_another_router_has_ended_is_done(cluster, tmp_path, change):
     changer.kill()
 
 
-def _until(done, seconds_max: float = 20) -> None:
+def _until(done, seconds_max: float = 60) -> None:
     deadline = time.monotonic() + seconds_max
     while not done():
         assert time.monotonic() < deadline
@@ -135,7 +135,7 @@ def test_a_name_that_a_router_does_not_know_yet_is_no_local_table(cluster):
     changing.start()
     try:
         with cluster.reader.server.connect() as connection:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while time.monotonic() < deadline and (number[0] < 10 or said.get(1, 0) < 10):
                 try:
                     found = connection.execute(f"update new{number[0] + 1} set n = 1 where k = %s", (key,)).rowcount
@@ -144,6 +144,6 @@ def test_a_name_that_a_router_does_not_know_yet_is_no_local_table(cluster):
                 said[found] = said.get(found, 0) + 1
     finally:
         stop.set()
-        changing.join(20)
+        changing.join(60)
         changer.kill()
     assert said.get(1) and set(said) <= {1, "42P01", "40001"}, said

@@ -4,7 +4,7 @@ import pytest
 
 from .isolation import SPECS, play
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +20,17 @@ def keys(herd_many):
 
 @pytest.mark.parametrize("spec", SPECS, ids=[spec.name for spec in SPECS])
 def test_isolation(spec, herd, oracle, keys, request):
-    told = []
-    for server in (oracle, herd):
-        server.run("drop table if exists iso, iso_log", "create table iso (id int primary key, v int)", "create table iso_log (id int, x int)")
-        if server is herd:
-            server.run("select create_distributed_table('iso', 'id')", "select create_distributed_table('iso_log', 'id', colocate_with => 'iso')")
-        server.run("insert into iso select g, 10 from generate_series(1, 20) g")
-        told.append(play(server, spec, *keys))
+    # A machine with much to do may take longer for a step than one is watched: where something differs, all is done once more, with more patience.
+    for patience in (1, 6):
+        told = []
+        for server in (oracle, herd):
+            server.run("drop table if exists iso, iso_log", "create table iso (id int primary key, v int)", "create table iso_log (id int, x int)")
+            if server is herd:
+                server.run("select create_distributed_table('iso', 'id')", "select create_distributed_table('iso_log', 'id', colocate_with => 'iso')")
+            server.run("insert into iso select g, 10 from generate_series(1, 20) g")
+            told.append(play(server, spec, *keys, patience))
+        if told[0] == told[1] or spec.differs:
+            break
     if spec.differs and told[0] != told[1]:
         pytest.xfail(spec.differs)
     assert told[1] == told[0]

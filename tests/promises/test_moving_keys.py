@@ -5,7 +5,7 @@ import threading
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(300)]
 
 _TABLE = """
 create table moving (id int primary key, name varchar(5), amount numeric(8,2) default 1.5, twice numeric generated always as (amount * 2) stored,
@@ -157,6 +157,6 @@ def test_who_waits_for_a_row_that_moves_does_not_pass_over_it(both, waits, other
             with server.connect() as reader:
                 assert reader.execute("select count(*) from moving").fetchone() == (20,)
             moves.execute("commit")
-            thread.join(20)
+            thread.join(60)
             said[server.name] = got + _table(server)
     assert said[both[0].name] == said[both[1].name]

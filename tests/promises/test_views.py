@@ -6,7 +6,7 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +30,11 @@ def test_who_waits_for_whom(herd, keys):
         waiting = threading.Thread(target=lambda: waiter.execute("update seen set v = 2 where id = %s", (key,)))
         waiting.start()
         try:
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 60
             while not (rows := watcher.execute("select * from herd.locks l where waiting > interval '1 ms'").fetchall()):
                 assert time.monotonic() < deadline
             ((node, waiter_pid, waiter_session, who, waited, sql, holder_pid, holder_session, *_),) = rows
-            assert who == "postgres" and sql.startswith("update") and waited.total_seconds() < 5
+            assert who == "postgres" and sql.startswith("update") and waited.total_seconds() < 60
             assert waiter_pid != holder_pid and {waiter_session, holder_session} == {waiter.info.backend_pid, holder.info.backend_pid}
             assert watcher.execute("select name from herd.nodes where id = %s", (node,)).fetchone()
             # With a WITH of its own, in a subquery, beside others, described first.
@@ -44,7 +44,7 @@ def test_who_waits_for_whom(herd, keys):
                 assert watcher.execute("select (select count(*) from herd.locks where node = %s)", (node,)).fetchone() == (1,)
         finally:
             holder.rollback()
-            waiting.join(10)
+            waiting.join(60)
 
 
 def test_what_is_in_doubt(herd, herd_many, keys):
@@ -67,7 +67,7 @@ def test_what_is_in_doubt(herd, herd_many, keys):
                 assert row == (2, gid, "postgres", 1, "00000000deadbeef", "undecided")
         finally:
             home.execute("rollback")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         with herd.connect() as connection:
             while connection.execute("select count(*) from herd.transactions").fetchone() != (0,):
                 assert time.monotonic() < deadline, "not recovered"

@@ -88,7 +88,7 @@ def test_what_runs_is_stopped(tables, herd, sql, function):
         code = "57P01" if "terminate" in function else "57014"
         said = victim.until("E")
         assert frames.error_fields(said[-1][1])["C"] == code
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         if function == "pg_cancel_backend":
             victim.until_ready()
             assert rows(victim, query("select 7")) == ["7"]

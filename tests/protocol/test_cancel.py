@@ -30,7 +30,7 @@ def test_a_running_statement_is_cancelled(tables, herd, sql, version):
         timer.start()
         started = time.monotonic()
         got = raw.transcript(query(sql))
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
         assert [line for line in got if line.startswith("E")][0].startswith("E ERROR 57014")
         assert got[-1] == "Z I"
         assert raw.transcript(query("select count(*) from proto"))[-2:] == ["C SELECT 1", "Z I"]

@@ -89,7 +89,7 @@ def test_as_one_server(made, oracle, herd, name):
     def said(server):
         lines = []
         with server.connect(autocommit=True) as connection, server.connect(autocommit=True) as another:
-            connection.execute("set statement_timeout = '20s'")
+            connection.execute("set statement_timeout = '60s'")
             for sql in _RUNS[name] + _ENDS:
                 of, sql = (another, sql.removeprefix("OTHER ")) if sql.startswith("OTHER ") else (connection, sql)
                 try:
@@ -146,7 +146,7 @@ def test_all_is_read_before_anything_is_written(made, oracle, herd):
             time.sleep(1)
             assert done.is_alive()
             one.execute("commit")
-            done.join(20)
+            done.join(60)
             assert not done.is_alive()
             return one.execute("select distinct v from chf_t").fetchall(), one.execute("select max(k) from chf_t").fetchall()
 

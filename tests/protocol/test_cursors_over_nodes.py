@@ -174,7 +174,7 @@ def test_rows_are_locked_when_they_are_fetched(filled, herd):
     with herd.connect(prepare_threshold=None) as one, herd.connect(prepare_threshold=None) as other:
         one.execute("begin")
         one.execute("declare c cursor for select k from ct for update")
-        other.execute("set statement_timeout = '5s'")
+        other.execute("set statement_timeout = '30s'")
         assert len(other.execute("select k from ct for update nowait").fetchall()) == COUNT
         (first,) = one.execute("fetch 1 from c").fetchone()
         with pytest.raises(psycopg.errors.LockNotAvailable):

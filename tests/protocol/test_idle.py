@@ -1,5 +1,6 @@
 """A session that waits for its client ends when PostgreSQL's would, and no other: while it works on one node it waits on none."""
 
+import select
 import time
 
 import psycopg
@@ -23,30 +24,35 @@ def filled(herd, oracle):
 def test_a_long_statement_on_one_node_ends_nothing_on_others(filled, herd, oracle):
     for server in (herd, oracle):
         with server.connect() as connection:
-            connection.execute("set idle_in_transaction_session_timeout = '400ms'")
-            connection.execute("set idle_session_timeout = '400ms'")
+            connection.execute("set idle_in_transaction_session_timeout = '1s'")
+            connection.execute("set idle_session_timeout = '1s'")
             connection.execute("begin")
             connection.execute("update idle set v = 1")
-            connection.execute("select pg_sleep(1)")
+            connection.execute("select pg_sleep(1.8)")
             connection.execute("update idle set v = v + 1")
-            connection.execute("select pg_sleep(1) from idle where k = 3")
+            connection.execute("select pg_sleep(1.8) from idle where k = 3")
             connection.execute("update idle set v = v + 1")
             connection.execute("commit")
             assert connection.execute("select sum(v) from idle").fetchone() == (120,)
 
 
 ENDS = {
-    "idle in transaction": (["set idle_in_transaction_session_timeout = '300ms'", "begin", "update idle set v = 1"], "25P03"),
-    "SET LOCAL": (["begin", "set local idle_in_transaction_session_timeout = 300", "update idle set v = 1"], "25P03"),
-    "failed": (["set idle_in_transaction_session_timeout = '0.3s'", "begin", "select 1/0"], "25P03"),
-    "idle": (["set idle_session_timeout = '300ms'", "select count(*) from idle"], "57P05"),
-    "a session is not in a transaction": (["set idle_in_transaction_session_timeout = '300ms'", "select count(*) from idle"], None),
-    "nor a transaction a session": (["set idle_session_timeout = '300ms'", "begin", "select count(*) from idle"], None),
-    "SET LOCAL is over": (["begin", "set local idle_session_timeout = '300ms'", "commit"], None),
-    "undone": (["begin", "set idle_session_timeout = '300ms'", "rollback"], None),
-    "RESET": (["set idle_session_timeout = '300ms'; reset idle_session_timeout"], None),
-    "DISCARD": (["set idle_session_timeout = '300ms'; set idle_in_transaction_session_timeout = '300ms'", "discard all", "begin"], None),
+    "idle in transaction": (["set idle_in_transaction_session_timeout = '700ms'", "begin", "update idle set v = 1"], "25P03"),
+    "SET LOCAL": (["begin", "set local idle_in_transaction_session_timeout = 700", "update idle set v = 1"], "25P03"),
+    "failed": (["set idle_in_transaction_session_timeout = '0.7s'", "begin", "select 1/0"], "25P03"),
+    "idle": (["set idle_session_timeout = '700ms'", "select count(*) from idle"], "57P05"),
+    "a session is not in a transaction": (["set idle_in_transaction_session_timeout = '700ms'", "select count(*) from idle"], None),
+    "nor a transaction a session": (["set idle_session_timeout = '700ms'", "begin", "select count(*) from idle"], None),
+    "SET LOCAL is over": (["begin", "set local idle_session_timeout = '700ms'", "commit"], None),
+    "undone": (["begin", "set idle_session_timeout = '700ms'", "rollback"], None),
+    "RESET": (["set idle_session_timeout = '700ms'; reset idle_session_timeout"], None),
+    "DISCARD": (["set idle_session_timeout = '700ms'; set idle_in_transaction_session_timeout = '700ms'", "discard all", "begin"], None),
 }
+
+
+def _ended(connection) -> None:
+    """Until the server has said something that it was not asked for: why it ends the connection."""
+    assert select.select([connection.fileno()], [], [], 30)[0], "it does not end"
 
 
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
@@ -60,7 +66,7 @@ def test_a_wait_ends_as_in_postgresql(filled, herd, oracle, ends):
                     connection.execute(sql)
                 except psycopg.errors.DivisionByZero:
                     pass
-            time.sleep(0.9)
+            _ended(connection) if code else time.sleep(1.2)
             try:
                 connection.execute("rollback" if "select 1/0" in statements else "select 1")
                 told.append(None)
@@ -72,7 +78,7 @@ def test_a_wait_ends_as_in_postgresql(filled, herd, oracle, ends):
     assert (told[0] and told[0][0]) == code
     # What it had changed is undone, and its locks are gone.
     with herd.connect() as other:
-        other.execute("set lock_timeout = '2s'")
+        other.execute("set lock_timeout = '20s'")
         other.execute("update idle set v = v")
         assert other.execute("select sum(v) from idle").fetchone() == (0,)
 
@@ -98,7 +104,7 @@ def test_of_roles_and_clients(filled, herd, oracle):
     told = []
     for server in (herd, oracle):
         said = []
-        server.run("alter role idler set idle_session_timeout = '90s'", "alter role idler set idle_in_transaction_session_timeout = '300ms'")
+        server.run("alter role idler set idle_session_timeout = '90s'", "alter role idler set idle_in_transaction_session_timeout = '700ms'")
         base = server.conninfo.replace("user=postgres", "user=idler")
         for options in ("", " options='-c idle_session_timeout=5min'"):
             with psycopg.connect(base + options, autocommit=True) as connection:
@@ -108,9 +114,9 @@ def test_of_roles_and_clients(filled, herd, oracle):
                 said.append(connection.execute("show idle_session_timeout").fetchall())
                 connection.execute("begin")
                 connection.execute("update idle set v = v")
-                connection.execute("select pg_sleep(0.8)")
+                connection.execute("select pg_sleep(1.2)")
                 connection.execute("update idle set v = v")
-                time.sleep(0.8)
+                _ended(connection)
                 with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
                     connection.execute("select 1")
         told.append(said)

@@ -86,7 +86,7 @@ def test_as_one_server(made, oracle, herd, name):
     def said(server):
         lines = []
         with server.connect(autocommit=True) as connection, server.connect(autocommit=True) as another:
-            connection.execute("set statement_timeout = '20s'")
+            connection.execute("set statement_timeout = '60s'")
             for sql in _RUNS[name] + _ENDS:
                 of, sql = (another, sql.removeprefix("OTHER ")) if sql.startswith("OTHER ") else (connection, sql)
                 try:
@@ -155,7 +155,7 @@ def test_locks_of_the_source_last(made, herd):
 def test_values_of_a_restarted_sequence_are_not_waited_for(made, herd, first):
     herd.run("drop table if exists is_serial", "create table is_serial (k int, n bigserial, v text)", "select create_distributed_table('is_serial', 'k')")
     with herd.connect(autocommit=True) as connection:
-        connection.execute("set statement_timeout = '10s'")
+        connection.execute("set statement_timeout = '30s'")
         with connection.transaction(force_rollback=True):
             connection.execute(first)
             with pytest.raises(psycopg.errors.FeatureNotSupported), connection.cursor().copy("copy is_serial (k, v) from stdin") as copy:

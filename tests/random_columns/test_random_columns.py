@@ -32,7 +32,7 @@ def pair(oracle):
 
 
 @pytest.mark.real_herd
-@pytest.mark.timeout(300 + STATEMENTS)
+@pytest.mark.timeout(600 + STATEMENTS)
 def test_columns_answer_as_one_postgres(pair, tmp_path):
     figures, share = go(pair, SEED, tmp_path, STATEMENTS, 0)
     print(f"{figures.statements} statements, different {figures.different}, undetermined {figures.undetermined}; {share}")

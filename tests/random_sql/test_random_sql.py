@@ -39,7 +39,7 @@ def herd_single():
 
 
 @pytest.mark.real_herd
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("herd, seconds", [("herd_three", 40), ("herd_single", 15)], ids=["three nodes", "one node"])
 def test_a_herd_answers_as_one_postgres(request, herd, seconds, oracle, tmp_path):
     herd = request.getfixturevalue(herd)

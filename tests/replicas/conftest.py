@@ -43,7 +43,7 @@ class Replicas(Routers):
         with (server or self.a).connect() as connection:
             return [row[0] for row in connection.execute("select state from herd.replicas order by node, state")]
 
-    def wait_until_ready(self, seconds_max: float = 20):
+    def wait_until_ready(self, seconds_max: float = 90):
         deadline = time.monotonic() + seconds_max
         for each in self.routers:
             while self.states(each.server) != ["primary", "ready"] * len(self.nodes):
@@ -61,7 +61,7 @@ class Replicas(Routers):
 
     def read_there(self, reader, sql: str, least: int = 1, **how) -> list:
         """The rows; at least so many standbys have answered. On a busy machine the first tries may find none that is near enough."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 90
         with self.a.connect() as other:
             while True:
                 before = self.reads(other)

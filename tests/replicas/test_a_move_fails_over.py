@@ -14,7 +14,7 @@ from harness.moves import wait_until_tidy
 
 from .conftest import Replicas
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("replicas_move"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("replicas_move"), pytest.mark.timeout(500)]
 
 ROWS = 600
 
@@ -103,7 +103,7 @@ def test_the_source_fails_over(synchronous, tmp_path, place, at):
         reached(flag)
         synchronous.fails_over(at)
         flag.unlink()
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 150
         while True:
             try:
                 with b.connect() as connection:
@@ -115,8 +115,11 @@ def test_the_source_fails_over(synchronous, tmp_path, place, at):
                 assert (error.sqlstate or "08006")[:2] in ("08", "57") and time.monotonic() < deadline, error
                 time.sleep(0.2)
         time.sleep(0.5)
+        deadline = time.monotonic() + 60
+        while len(writer.there) <= 20 and writer.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.1)
         stop.set()
-        writer.join(30)
+        writer.join(60)
         assert writer.error is None and not writer.is_alive(), writer.error
         with b.connect() as connection:
             assert dict(connection.execute(of).fetchall()) == before | {shard: nodes[1 - at]}
@@ -125,11 +128,11 @@ def test_the_source_fails_over(synchronous, tmp_path, place, at):
             assert len(found) == len(set(found)) and writer.there <= set(found) <= writer.there | writer.doubtful, (len(found), len(writer.there), len(writer.doubtful))
             assert connection.execute("select count(*), count(distinct id), sum(v) from f_rows where id <= %s", (ROWS,)).fetchone() == (ROWS, ROWS, ROWS * (ROWS + 1) // 2)
             assert len(writer.there) > 20, len(writer.there)
-        wait_until_tidy(synchronous.servers, 60)
+        wait_until_tidy(synchronous.servers, 120)
         with b.connect() as connection:
             assert connection.execute("select object, problem from herd.verify").fetchall() == []
     finally:
         stop.set()
-        writer.join(30)
+        writer.join(60)
         flag.unlink(missing_ok=True)
         slow.stop()

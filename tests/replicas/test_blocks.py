@@ -7,7 +7,7 @@ import pytest
 
 from .conftest import Replicas
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("replicas"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("replicas"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

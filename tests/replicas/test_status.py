@@ -8,7 +8,7 @@ import pytest
 from harness import binaries
 from harness.standby import Standby
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
 
 def _status(replicas) -> tuple[int, list[list[tuple]]]:

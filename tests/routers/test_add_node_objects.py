@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("add-node-objects"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("add-node-objects"), pytest.mark.timeout(600)]
 
 _CASTS = """
 select format('%s as %s %s %s %s', castsource::regtype, casttarget::regtype, castmethod, castcontext, nullif(castfunc, 0)::regprocedure)
@@ -124,7 +124,8 @@ def test_an_owner_who_holds_his_table(objects):
                     b.execute(f"create table others_{n} (id int)")
                     b.execute(f"drop table others_{n}")
                     slowest = max(slowest, time.monotonic() - began)
-            assert slowest < 6, slowest
+            # Who waited for him would wait without end.
+            assert slowest < 40, slowest
             assert not done
         finally:
             ann.execute("rollback")

@@ -84,7 +84,7 @@ def _sleep_and_cancel(session, cancel) -> tuple[float, str | None]:
     thread.start()
     time.sleep(0.5)
     cancel()
-    thread.join(20)
+    thread.join(60)
     return time.monotonic() - started, states[0]
 
 
@@ -124,7 +124,7 @@ def test_cancel_through_the_other_router(pair):
     for here, there in ((0, 1), (1, 0)):
         session = _Raw(pair.routers[here].port)
         took, state = _sleep_and_cancel(session, lambda: _cancel_request(pair.routers[there].port, session.pid, session.secret))
-        assert state == "57014" and took < 4
+        assert state == "57014" and took < 7
 
 
 def test_wrong_keys_cancel_nobody(pair):
@@ -156,7 +156,8 @@ def test_a_dead_router_delays_one_change_only(pair, clean):
             a.execute("drop table bar")
             times.append(time.monotonic() - started)
     print("create and drop with a dead router:", times)
-    assert times[0] < 5 and all(t < 1.5 for t in times[1:])
+    # Each that waited for it would take two seconds.
+    assert times[0] < 10 and all(t < 1.9 for t in times[1:])
     assert len(_registered(pair)) == 2
 
 

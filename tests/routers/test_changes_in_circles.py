@@ -6,7 +6,7 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers"), pytest.mark.timeout(300)]
 
 BEFORE = {
     "written": "insert into {own} values ({key}, 1)",
@@ -52,7 +52,7 @@ def test_one_of_them_loses(pair, tables, before, change, routers):
         with through[me].connect(autocommit=False) as connection:
             try:
                 connection.execute(BEFORE[before].format(**names))
-                both.wait(30)
+                both.wait(60)
                 connection.execute(CHANGES[change].format(**names))
                 said[me] = "done"
             except psycopg.Error as error:
@@ -68,7 +68,7 @@ def test_one_of_them_loses(pair, tables, before, change, routers):
         assert not thread.is_alive(), f"they wait for each other: {said}"
     assert sorted(said.values()) == ["40P01", "done"], said
     # Servers look after a second, routers twice a second; nobody waits for minutes.
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 60
     with pair.a.connect() as connection:
         for table in tables:
             assert connection.execute(f"select count(*) from {table}").fetchone() == (100,)
@@ -102,7 +102,7 @@ def test_no_circle_is_none(pair, tables):
                 begun = time.monotonic()
                 reader.execute("select v from ci_two where id = 7")
                 longest = max(longest, time.monotonic() - begun)
-        assert longest < 6, longest
+        assert longest < 20, longest
         holds.commit()
-        thread.join(30)
+        thread.join(90)
     assert said == ["done"]

@@ -5,7 +5,7 @@ import threading
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
 _MAKE = [
     "create schema img",

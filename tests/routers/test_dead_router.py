@@ -38,19 +38,19 @@ def test_statements_of_a_dead_router_end(pair):
             pass
 
     try:
-        for sql in ("update dying set v = v + 1 where pg_sleep(61) is null", "select pg_sleep(61)"):
+        for sql in ("update dying set v = v + 1 where pg_sleep(91) is null", "select pg_sleep(91)"):
             clients.append(threading.Thread(target=ask, args=(sql,)))
             clients[-1].start()
-        assert _reaches(lambda: _running(pair.nodes[0], 61) >= 2 and _running(pair.nodes[1], 61) >= 1, True, 10)
+        assert _reaches(lambda: _running(pair.nodes[0], 91) >= 2 and _running(pair.nodes[1], 91) >= 1, True, 40)
         router.process.send_signal(signal.SIGKILL)
         router.process.wait()
-        assert _reaches(lambda: sum(_running(node, 61) for node in pair.nodes), 0, 8)
+        assert _reaches(lambda: sum(_running(node, 91) for node in pair.nodes), 0, 40)
     finally:
         for client in clients:
             client.join()
         router.start()
     with pair.a.connect() as a:
-        a.execute("set lock_timeout = '5s'")
+        a.execute("set lock_timeout = '30s'")
         assert a.execute("update dying set v = v + 1").rowcount == 40
         a.execute("drop table dying")
 

@@ -5,7 +5,7 @@ import pytest
 
 from harness import router, unprivileged
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-fitness"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-fitness"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

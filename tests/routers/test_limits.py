@@ -41,7 +41,7 @@ def test_connections_per_user(nodes):
         with _connect(made, "postgres") as other:
             assert other.execute("select 1").fetchone() == (1,)
         first.close()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while True:
             try:
                 _connect(made, "crowd").close()
@@ -64,8 +64,16 @@ def test_logins_and_messages(nodes):
                 _connect(made, "postgres")
             # Whoever is in is not concerned; and the half-open ones do not stay.
             assert known.execute("select 1").fetchone() == (1,)
-            time.sleep(2.5)
-            with _connect(made, "postgres") as late:
+            time.sleep(2)
+            deadline = time.monotonic() + 30
+            while True:
+                try:
+                    late = _connect(made, "postgres")
+                    break
+                except psycopg.OperationalError:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+            with late:
                 assert late.execute("select length(%s)", ("x" * 90_000,)).fetchone() == (90_000,)
                 with pytest.raises(psycopg.OperationalError):
                     late.execute("select length(%s)", ("x" * 110_000,))
@@ -101,11 +109,11 @@ def test_a_pool_of_one(nodes):
             for sql in statements:
                 started = time.monotonic()
                 connection.execute(sql)
-                assert time.monotonic() - started < 5, sql
+                assert time.monotonic() - started < 15, sql
             for sql in ("insert into three select id + 10, v from uno", "create table seven as select * from three"):
                 started = time.monotonic()
                 connection.execute(sql)
-                assert time.monotonic() - started < 5, sql
+                assert time.monotonic() - started < 15, sql
             assert connection.execute("select count(*) from three").fetchone() == connection.execute("select count(*) from seven").fetchone() == (5,)
             connection.execute("drop table uno, two, three, seven")
     finally:

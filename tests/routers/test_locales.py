@@ -5,7 +5,7 @@ import pytest
 
 from harness import router
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-locales"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-locales"), pytest.mark.timeout(400)]
 
 _OTHERS = {
     "locale": (["-E", "UTF8", "--locale=C"], {}, "locale is C"),

@@ -8,7 +8,7 @@ import pytest
 
 from harness import ports, router
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-metrics"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-metrics"), pytest.mark.timeout(300)]
 
 _STRATEGIES = ("route", "scatter", "reference", "copy", "ddl", "other")
 
@@ -32,7 +32,7 @@ def counted():
 
 
 def _page(counted) -> dict[str, float]:
-    text = urllib.request.urlopen(counted.page, timeout=5).read().decode()
+    text = urllib.request.urlopen(counted.page, timeout=30).read().decode()
     return {name: float(value) for name, value in re.findall(r"^([a-z_]+(?:\{.*\})?) (\S+)$", text, re.M)}
 
 

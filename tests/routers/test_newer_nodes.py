@@ -9,7 +9,7 @@ import pytest
 
 from harness import router
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-newer"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers-newer"), pytest.mark.timeout(600)]
 
 ROWS = 600
 LOGICAL = {"wal_level": "logical"}
@@ -77,7 +77,7 @@ def test_a_node_is_replaced_by_a_newer_one():
                 assert boss.execute("select count(distinct node) from herd.shards").fetchone() == (2,)
         finally:
             stop.set()
-            writer.join(30)
+            writer.join(90)
         assert failed == [] and written[0] > 5, (failed, written)
         with one.server.connect() as boss:
             assert boss.execute("select count(*), sum(v), sum(last), count(note) from u_rows").fetchone() == (ROWS, written[0], 7 * ROWS, ROWS)
@@ -86,6 +86,9 @@ def test_a_node_is_replaced_by_a_newer_one():
         one.server.run("create role u_owner", "alter table u_rows owner to u_owner", "grant select on u_rows to public")
         time.sleep(3)
         with one.server.connect() as boss:
+            deadline = time.monotonic() + 30
+            while boss.execute("select object, problem from herd.verify").fetchall() and time.monotonic() < deadline:
+                time.sleep(0.2)
             assert boss.execute("select object, problem from herd.verify").fetchall() == []
         with new.server.connect() as direct:
             assert direct.execute("select has_table_privilege('u_owner', 'u_rows', 'MAINTAIN'), bool_and(has_table_privilege('u_owner', shard, 'MAINTAIN')) from herd.shard_tables").fetchone() == (True, True)

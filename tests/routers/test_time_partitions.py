@@ -2,6 +2,7 @@
 routers, and nobody else's rows are seen meanwhile."""
 
 import threading
+import time
 
 import psycopg
 import pytest
@@ -116,16 +117,21 @@ def test_under_load(m):
     for thread in threads:
         thread.start()
     with m.a.connect() as a:
-        for _ in range(4):
-            a.execute("create table m_x partition of m for values from ('2028-01-01') to ('2028-02-01')")
-            a.execute("insert into m (device, at, k) values (99, '2028-01-03', 1)")
-            a.execute("alter table m detach partition m_x")
-            a.execute("alter table m attach partition m_x for values from ('2028-01-01') to ('2028-02-01')")
-            assert _one(a, "select count(*) from m where at > '2027-12-01'") == 1
-            a.execute("drop table m_x")
-        stop.set()
-        for thread in threads:
-            thread.join(30)
+        try:
+            for _ in range(4):
+                a.execute("create table m_x partition of m for values from ('2028-01-01') to ('2028-02-01')")
+                a.execute("insert into m (device, at, k) values (99, '2028-01-03', 1)")
+                a.execute("alter table m detach partition m_x")
+                a.execute("alter table m attach partition m_x for values from ('2028-01-01') to ('2028-02-01')")
+                assert _one(a, "select count(*) from m where at > '2027-12-01'") == 1
+                a.execute("drop table m_x")
+            deadline = time.monotonic() + 60
+            while len(written) <= 20 and not errors and time.monotonic() < deadline:
+                time.sleep(0.1)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(90)
         assert errors == []
         assert len(written) > 20
         assert _one(a, "select count(*) from m where device between 60 and 62") == len(written)

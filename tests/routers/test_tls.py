@@ -154,4 +154,4 @@ def test_what_waiting_does_not_help(files, nodes, wrong):
     started = time.monotonic()
     with pytest.raises(RuntimeError, match=message):
         router.Router(router.conninfo(nodes[0], **words), [], attempts=1, start_seconds_max=30).stop()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20

@@ -130,9 +130,12 @@ def test_no_row_goes_astray_while_a_table_is_distributed(pair, clean):
             for _ in range(4):
                 a.execute("select create_distributed_table('two', 'id')")
                 a.execute("select undistribute_table('two')")
+        deadline = time.monotonic() + 60
+        while len(acknowledged) <= 10 and time.monotonic() < deadline:
+            time.sleep(0.05)
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(90)
     assert not thread.is_alive()
     for server in (pair.a, pair.b):
         with server.connect() as connection:
@@ -159,13 +162,13 @@ def test_a_deadlock_over_nodes_between_sessions_of_two_routers(pair, clean):
 
     with pair.a.connect(autocommit=False) as a, pair.b.connect(autocommit=False) as b:
         for connection, key in ((a, held[0]), (b, held[1])):
-            connection.execute("set local lock_timeout = '8s'")
+            connection.execute("set local lock_timeout = '40s'")
             connection.execute("update two set v = v - 1 where id = %s", (key,))
         threads = [threading.Thread(target=second, args=args, daemon=True) for args in ((a, held[1]), (b, held[0]))]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
     assert sorted(states, key=str) == ["40P01", None]
 
 
@@ -180,7 +183,7 @@ def test_both_write_the_same_rows(pair, clean):
     pair.a.run("insert into two select g, 100 from generate_series(1, 10) g")
     # What `b` does before it knows of the table is another test's matter.
     with pair.b.connect() as connection:
-        for _ in range(100):
+        for _ in range(1200):
             if connection.execute("explain select * from two").fetchone()[0] == "Herd scatter":
                 break
             time.sleep(0.05)
@@ -195,7 +198,7 @@ def test_both_write_the_same_rows(pair, clean):
                 if one == other:
                     continue
                 try:
-                    connection.execute("set local lock_timeout = '20s'")
+                    connection.execute("set local lock_timeout = '90s'")
                     connection.execute("update two set v = v - 1 where id = %s", (one,))
                     connection.execute("update two set v = v + 1 where id = %s", (other,))
                     connection.commit()
@@ -209,7 +212,7 @@ def test_both_write_the_same_rows(pair, clean):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(200)
     assert not any(thread.is_alive() for thread in threads)
     assert not errors, errors[:3]
     assert len(done) > 100
@@ -243,6 +246,6 @@ def test_who_reads_through_one_is_waited_for_through_the_other(both, clean, sql)
     change.join(0.7)
     assert change.is_alive(), "it did not wait"
     a.execute("commit")
-    change.join(10)
+    change.join(60)
     assert not change.is_alive()
     b.execute("rollback")

@@ -9,7 +9,7 @@ import pytest
 
 from harness.herd import Herd
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
 # All that a catalog says of views, but for numbers of other objects.
 LOOKS = """
@@ -243,6 +243,9 @@ def test_readers_go_on(place):
             for call in ("create_distributed_table('t', 'id')", "undistribute_table('t')", "create_reference_table('t')", "undistribute_table('t')"):
                 c.execute(f"select {call}")
                 time.sleep(0.3)
+        deadline = time.monotonic() + 60
+        while len(seen) <= 20 and time.monotonic() < deadline:
+            time.sleep(0.05)
     finally:
         stop.set()
         for reader in readers:

@@ -18,7 +18,7 @@ def narrow():
     try:
         # The router's own user has a pool of its own: clients log in as another.
         node.server.run("create role visitor login", "grant all on schema public to visitor")
-        made = router.Router(router.conninfo(node), [], more="[pool]\nsize = 1\nwait_timeout_ms = 3000\n")
+        made = router.Router(router.conninfo(node), [], more="[pool]\nsize = 1\nwait_timeout_ms = 8000\n")
         yield made
     finally:
         if made:
@@ -39,7 +39,7 @@ def test_who_waits_for_a_connection_can_be_cancelled(narrow):
         begun = time.monotonic()
         with pytest.raises(psycopg.errors.QueryCanceled):
             waiting.execute("select 2")
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 7
         timer.join()
         holder.execute("commit")
         assert waiting.execute("select 3").fetchone() == (3,)
@@ -83,7 +83,7 @@ def test_rows_of_many_clients_need_no_more_than_there_is(narrow):
     for one in clients:
         one.start()
     for one in clients:
-        one.join(60)
+        one.join(120)
         assert not one.is_alive()
     with narrow.server.connect() as connection:
         counts = [connection.execute(f"select count(*), count(distinct id) from {table}").fetchone() for table in tables]

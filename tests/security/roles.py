@@ -73,7 +73,7 @@ class Side:
         except psycopg.OperationalError as error:
             # A hint of the herd's own is no difference.
             return ("refused", str(error).split("FATAL:")[-1].split("\nHINT:")[0].strip())
-        connection.execute("set statement_timeout = '20s'")
+        connection.execute("set statement_timeout = '60s'")
         self.slots[slot] = connection
         return ("in",)
 
@@ -117,9 +117,10 @@ class World:
             boss.execute("select pg_reload_conf()")
         setup = cluster.router("setup").start()
         setup.server.run(*_SETUP, *_DISTRIBUTE, *_FILL, f"alter role postgres password '{_BOSS}'")
-        config = 'auth = "scram"\n[pool]\nsize = 2\nwait_timeout_ms = 15000\n'
+        config = 'auth = "scram"\n[pool]\nsize = 2\nwait_timeout_ms = 60000\n'
         self.routers = [cluster.router(f"roles{i}", config).start(wait=False) for i in (1, 2)]
-        time.sleep(2)
+        for made in self.routers:
+            self._wait_for(made.port)
         self.herd, self.pg = Side([r.port for r in self.routers]), Side([self.plain.port])
         self.passwords = {"postgres": _BOSS}
         self.counts = {"steps": 0, "logins": 0, "refused": {}, "errors": 0, "denied": 0, "explained": 0, "explain_denied": 0, "known": 0}
@@ -155,6 +156,17 @@ class World:
                 *(f"create role {name} login password '{name}'" for name in NAMES[:5]), f"grant select on {', '.join(_TABLES)} to r1, r2",
                 *(f"delete from {table} where id > 12" for table in _TABLES), "grant usage on schema roles_s to r1, r2, r3",
             ]))  # fmt: skip
+
+    @staticmethod
+    def _wait_for(port: int) -> None:
+        """Until a router lets somebody in."""
+        deadline = time.monotonic() + 90
+        while True:
+            try:
+                return psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres sslmode=disable connect_timeout=20", password=_BOSS).close()
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline, "a router does not start"
+                time.sleep(0.1)
 
     @staticmethod
     def _at_last(side, sql: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from harness import binaries, router, unprivileged
 from harness.started import Started
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(900)]
 
 _FUNCTIONS = """
 create function hers.up() returns int language plpgsql volatile as $$ begin raise log 'all code runs as %', current_user; return 1; end $$;
@@ -121,7 +121,7 @@ def test_all_kinds(place):
     _judge(place, "citus_add_node")
     with new.server.connect(user="mallory") as mallory:
         assert mallory.execute("select count(*) from hers.checked").fetchone() in ((20,), (0,))
-    dump = subprocess.run([str(binaries.herd()), "dump", "--url", place.through.server.url, "--to", str(unprivileged.new_directory("dump") / "d")], env=os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())}, capture_output=True, text=True, timeout=120)
+    dump = subprocess.run([str(binaries.herd()), "dump", "--url", place.through.server.url, "--to", str(unprivileged.new_directory("dump") / "d")], env=os.environ | {"HERD_PG_BIN": str(binaries.postgres_bin())}, capture_output=True, text=True, timeout=280)
     assert dump.returncode == 0, dump.stderr
     _judge(place, "herd dump")
     with place.through.server.connect() as root:

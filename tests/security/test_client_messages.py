@@ -12,7 +12,7 @@ from harness import router
 from protocol import frames
 from protocol.raw import Raw
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security-costs"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security-costs"), pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +46,22 @@ def test_messages_that_are_not_complete(one):
             except OSError:
                 pass
         time.sleep(0.5)
-        for raw in raws:
-            raw.socket.settimeout(0.5)
-            try:
-                kind, body = raw.read()
-                fields = frames.error_fields(body)
-                assert (kind, fields["S"], fields["C"]) == ("E", "FATAL", "53200") and "client_message_bytes" in fields["H"]
+        waiting, deadline = list(raws), time.monotonic() + 60
+        while True:
+            for raw in list(waiting):
+                raw.socket.settimeout(0.5)
+                try:
+                    kind, body = raw.read()
+                    fields = frames.error_fields(body)
+                    assert (kind, fields["S"], fields["C"]) == ("E", "FATAL", "53200") and "client_message_bytes" in fields["H"]
+                except (TimeoutError, socket.timeout):
+                    continue
+                except OSError:
+                    pass
+                waiting.remove(raw)
                 refused += 1
-            except (TimeoutError, socket.timeout):
-                pass
-            except OSError:
-                refused += 1
+            if refused >= 4 or time.monotonic() > deadline:
+                break
         assert refused == 4
         with one.server.connect(user="victim") as victim:
             for _ in range(5):
@@ -64,7 +69,7 @@ def test_messages_that_are_not_complete(one):
     finally:
         for raw in raws:
             raw.socket.close()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while True:
         try:
             with one.server.connect(user="mallory") as mallory:
@@ -107,7 +112,8 @@ def test_copy_in_tiny_messages(one, piece):
                 assert other.execute("select 1").fetchone() == (1,)
                 waits.append(time.monotonic() - before)
                 time.sleep(0.01)
-        assert max(waits) < 1, max(waits)
+        # Who gets no turn waits as long as they send.
+        assert max(waits) < 4, max(waits)
     finally:
         stop.set()
         for sender in senders:

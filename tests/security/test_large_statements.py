@@ -45,7 +45,7 @@ def test_more_than_any_may_take(one, sql, extended):
         with pytest.raises(psycopg.errors.StatementTooComplex, match="too complex to be read") as error:
             mallory.execute(text, prepare=extended and ";" not in text)
         assert "statement_bytes" in error.value.diag.message_hint
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         assert mallory.execute("select 1").fetchone() == (1,)
     assert _peak_mb(one) < 1000
 
@@ -87,12 +87,13 @@ def test_who_waits_for_nodes_keeps_no_place(one):
                 waits.append(time.monotonic() - before)
                 time.sleep(0.01)
         assert done == [200_000]
-        assert max(waits) < 1, max(waits)
+        # Sleepers that kept a place would have it for a minute.
+        assert max(waits) < 4, max(waits)
     finally:
         for connection in sleepers:
             connection.cancel_safe()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         for connection in sleepers:
             connection.close()
 
@@ -119,8 +120,8 @@ def test_who_waits_to_be_read_is_cancelled(one):
             connection.cancel_safe()
         began = time.monotonic()
         for thread in threads:
-            thread.join(60)
-        assert time.monotonic() - began < 30
+            thread.join(120)
+        assert time.monotonic() - began < 90
         assert len(codes) == 12 and "57014" in codes, codes
         assert all(c.execute("select 1").fetchone() == (1,) for c in connections)
     finally:

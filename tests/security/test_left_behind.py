@@ -241,7 +241,7 @@ def _everywhere(place) -> set:
 
 
 def _nothing_is_left(place) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while (locks := _everywhere(place)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not locks, locks
@@ -312,7 +312,7 @@ def test_what_others_have_elsewhere_costs_nobody_anything(place):
     try:
         # Connections of victim's that others have used before were looked after then.
         with place.on_node(0) as boss:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while _looked(place, boss.execute("select clock_timestamp() - interval '500 ms'").fetchone()[0]):
                 assert time.monotonic() < deadline
             (since,) = boss.execute("select clock_timestamp()").fetchone()
@@ -323,7 +323,7 @@ def test_what_others_have_elsewhere_costs_nobody_anything(place):
             # Who looks there is looked after.
             place.server.run("grant usage on schema hers to victim")
             victim.execute("set search_path = public, hers")
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while not _looked(place, since):
                 assert time.monotonic() < deadline
                 victim.execute("select lower('A')")

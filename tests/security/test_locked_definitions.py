@@ -7,9 +7,9 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
-_SECONDS_MAX = 5
+_SECONDS_MAX = 20
 
 # What mallory has, and what she locks of it. PostgreSQL's printing of definitions would wait for each of these.
 _LOCKS = {
@@ -99,7 +99,7 @@ def test_the_holder_does_not_wait(place, hers):
     with place.as_role("mallory", autocommit=False) as mallory:
         mallory.execute("lock table hers.seen in access exclusive mode")
         place.server.run("create table public.changed (id int)", "drop table public.changed")
-        mallory.execute("set local lock_timeout = '3s'")
+        mallory.execute("set local lock_timeout = '20s'")
         assert mallory.execute("select count(*) from hers.outer").fetchone() == (0,)
         mallory.rollback()
 

@@ -11,7 +11,7 @@ import pytest
 from harness import router
 from protocol.raw import Raw
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("row-memory"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("row-memory"), pytest.mark.timeout(500)]
 
 _SESSION, _ALL = 24 << 20, 40 << 20
 _LONG = 80_000_000
@@ -64,7 +64,7 @@ def small(made):
     done.set()
     thread.join()
     assert _peak(made) - before < _MORE, f"{(_peak(made) - before) >> 20} MiB more"
-    assert max(waits) < 2
+    assert max(waits) < 5
 
 
 _FORWARDED = {

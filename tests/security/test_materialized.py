@@ -215,7 +215,7 @@ def test_nobody_has_the_name_of_its_rows_first(store):
         hers.execute('drop table mats."herd: rows of squat"')
         hers.execute("begin")
         hers.execute('create table mats."herd: rows of squat" (count bigint)')
-        c.execute("set lock_timeout = '5s'")
+        c.execute("set lock_timeout = '30s'")
         c.execute("refresh materialized view mats.squat")
         c.execute("alter materialized view mats.squat set (fillfactor = 50)")
         c.execute("refresh materialized view mats.squat")

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(400)]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_names_that_are_about_to_be_taken(place, squatter, node):
     try:
         began = time.monotonic()
         _distributed(place)
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
     finally:
         squatter[node].execute("rollback")
 

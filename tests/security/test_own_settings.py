@@ -47,10 +47,10 @@ def test_logins_of_others(one):
         waits = []
         for _ in range(5):
             began = time.monotonic()
-            with made.server.connect(user="victim") as victim:
+            with made.server.connect(user="victim", connect_timeout=60) as victim:
                 assert victim.execute("select 1").fetchone() == (1,)
             waits.append(time.monotonic() - began)
-        assert max(waits) < 10, waits
+        assert max(waits) < 20, waits
     finally:
         over.set()
         for thread in threads:

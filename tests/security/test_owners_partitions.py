@@ -8,7 +8,7 @@ import pytest
 from harness import router
 from harness.started import Started
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(900)]
 
 _FUNCTIONS = [
     "create function hers.up() returns int language plpgsql volatile as $$ begin raise log 'code of partitions runs as %', current_user; return 1; end $$",

@@ -41,7 +41,7 @@ def rights(place):
     )
     # What roles of tests before may on `herd_shards` is taken from them by a router a moment later.
     with place.server.connect() as c:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while left := _verify(c):
             assert time.monotonic() < deadline, left
             time.sleep(0.2)

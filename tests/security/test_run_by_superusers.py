@@ -6,7 +6,7 @@ import time
 import psycopg
 import pytest
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(500)]
 
 # Raises its owner if whoever runs it can.
 _RISE = """
@@ -108,8 +108,8 @@ def test_a_schema_that_takes_the_name(armed):
 
         def flip():
             with armed.on_node(0, "mallory") as mallory:
-                mallory.execute("set lock_timeout = '20s'")
-                until = time.monotonic() + 30
+                mallory.execute("set lock_timeout = '90s'")
+                until = time.monotonic() + 120
                 held = f"select exists (select from pg_locks where classid = 'pg_statistic_ext'::regclass and objid = {oid} and mode = 'AccessExclusiveLock' and granted)"
                 while time.monotonic() < until and not mallory.execute(held).fetchone()[0]:
                     time.sleep(0.001)
@@ -154,9 +154,9 @@ def test_a_schema_that_takes_the_name_in_other_changes(armed, change):
 
         def flip():
             with armed.on_node(node, "mallory") as mallory:
-                mallory.execute("set lock_timeout = '20s'")
+                mallory.execute("set lock_timeout = '90s'")
                 held = f"select exists (select from pg_locks where relation = {oid} and mode in ('AccessExclusiveLock', 'ShareRowExclusiveLock') and granted)"
-                until = time.monotonic() + 30
+                until = time.monotonic() + 120
                 while time.monotonic() < until and not mallory.execute(held).fetchone()[0]:
                     time.sleep(0.001)
                 seen.append(time.monotonic() < until)

@@ -116,7 +116,7 @@ def test_grants_are_followed(two, mallory):
 
 def test_grants_past_the_routers_are_followed_within_seconds(place, two, mallory):
     def follows(wanted: str) -> bool:
-        for _ in range(50):
+        for _ in range(600):
             if mallory.execute("select v from t where k = 3").fetchone() == (wanted,):
                 return True
             time.sleep(0.1)

@@ -61,7 +61,7 @@ def test_views_of_the_herd_show_what_the_role_that_is_set_may_see(place):
             waiting = threading.Thread(target=wait)
             waiting.start()
             with place.server.connect() as boss:
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 60
                 while not boss.execute("select 1 from herd.locks").fetchall():
                     assert time.monotonic() < deadline
                     time.sleep(0.1)

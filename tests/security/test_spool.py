@@ -10,7 +10,7 @@ import pytest
 
 from harness import ports, router
 
-pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("spool"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("spool"), pytest.mark.timeout(500)]
 
 _ROWS, _SPOOL = 60_000, 100 << 20
 
@@ -38,7 +38,7 @@ def made(tmp_path_factory):
 
 
 def _of_page(made, name: str) -> int:
-    page = urllib.request.urlopen(f"http://127.0.0.1:{made.metrics}/metrics", timeout=5).read().decode()
+    page = urllib.request.urlopen(f"http://127.0.0.1:{made.metrics}/metrics", timeout=30).read().decode()
     return next(int(line.split()[1]) for line in page.splitlines() if line.startswith(name + " "))
 
 
@@ -48,7 +48,7 @@ def _open_files(made) -> int:
 
 
 def _given_back(made) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (_of_page(made, "herd_spool_bytes") or _of_page(made, "herd_row_bytes") or _open_files(made)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (_of_page(made, "herd_spool_bytes"), _of_page(made, "herd_row_bytes"), _open_files(made)) == (0, 0, 0)

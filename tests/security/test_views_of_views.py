@@ -31,7 +31,7 @@ def chains(place):
 def _made(place, over: str, levels: int) -> str:
     """A tower of views."""
     with place.as_role("mallory", autocommit=True) as c:
-        c.execute("set statement_timeout = '20s'")
+        c.execute("set statement_timeout = '90s'")
         c.execute(f"create view chain.{over}_0 as select id from chain.{over}")
         for n in range(1, levels):
             below = f"chain.{over}_{n - 1}"
@@ -56,11 +56,11 @@ def _runs_beside_others(place, statement: str) -> None:
     with place.as_role("victim", autocommit=True) as other:
         thread.start()
         time.sleep(0.5)
-        other.execute("set statement_timeout = '20s'")
+        other.execute("set statement_timeout = '90s'")
         begun = time.monotonic()
         other.execute("select 1")
-        assert time.monotonic() - begun < 10
-    thread.join(60)
+        assert time.monotonic() - begun < 30
+    thread.join(120)
     assert answers, statement
 
 

@@ -63,7 +63,7 @@ def test_what_waits_can_be_given_up(tables, what, how):
                 else:
                     control.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
             begun = time.monotonic()
-            while None in out and time.monotonic() < begun + 2:
+            while None in out and time.monotonic() < begun + 30:
                 time.sleep(0.02)
             told = list(out)
         finally:
@@ -90,7 +90,7 @@ def test_time_is_counted_from_the_beginning(tables):
         clients = [await asyncpg.connect(tables.server.url) for _ in range(WAITERS)]
 
         async def one(client, n):
-            await client.execute("SET statement_timeout = '700ms'")
+            await client.execute("SET statement_timeout = '2s'")
             await asyncio.sleep(n * 0.05)
             begun = time.monotonic()
             with pytest.raises(asyncpg.QueryCanceledError):
@@ -104,7 +104,8 @@ def test_time_is_counted_from_the_beginning(tables):
         return took
 
     took = asyncio.run(run())
-    assert all(0.65 < t < 1.2 for t in took), took
+    # Counted anew for an attempt that begins late it would be nearly twice as much.
+    assert all(1.95 < t < 3.6 for t in took), took
 
 
 def test_each_has_a_transaction_of_its_own(tables):

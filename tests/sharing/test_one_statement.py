@@ -311,11 +311,11 @@ def test_a_lock_makes_its_own_client_wait(tables):
             for i in range(EACH):
                 await connection.execute("INSERT INTO few (id) VALUES ($1)", 4_000_001 + n * EACH + i)
 
-        await asyncio.wait_for(all_at_once(tables, client), 30)
+        await asyncio.wait_for(all_at_once(tables, client), 120)
         assert not waiting.done()
         await holder.execute("COMMIT")
         with pytest.raises(asyncpg.UniqueViolationError):
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 60)
         count = await holder.fetchval("SELECT count(*) FROM few WHERE id BETWEEN 4000000 AND 4999999")
         await holder.close()
         await blocked.close()

@@ -236,14 +236,14 @@ def test_nobody_waits_for_somebody_elses_lock(tables):
         slowest = max(await asyncio.gather(*(busy(c, n) for n, c in enumerate(others))))
         assert not waiting.done()
         await holder.execute("COMMIT")
-        assert await asyncio.wait_for(waiting, 5) == "UPDATE 1"
+        assert await asyncio.wait_for(waiting, 60) == "UPDATE 1"
         assert await holder.fetchval("SELECT n FROM counters WHERE id = 150") == -2
         for connection in [holder, blocked, *others]:
             await connection.close()
         return slowest
 
-    # Far below the lock's time; the machine may be busy.
-    assert asyncio.run(run()) < 2
+    # The lock is held until all of them are done; the machine may be busy.
+    assert asyncio.run(run()) < 10
 
 
 def test_nobody_waits_for_a_table_that_somebody_else_reads(tables):
@@ -261,9 +261,9 @@ def test_nobody_waits_for_a_table_that_somebody_else_reads(tables):
                 assert [tuple(row) for row in await connection.fetch("SELECT label FROM things WHERE id = $1", 0)] == [("the first",)]
 
         async def busy(connection, n):
-            """How many reads there were while the table was locked, and how long one took at most."""
+            """How many reads there were while the table was locked, of which a slow machine is given the time, and how long one took at most."""
             number, slowest, began = 0, 0.0, None
-            while began is None or time.monotonic() - began < 1:
+            while began is None or time.monotonic() - began < 1 or number <= 10:
                 begun = time.monotonic()
                 assert len(await connection.fetch("SELECT n FROM counters WHERE id = $1", 160 + (n + number) % 20)) == 1
                 if locked.is_set():
@@ -280,7 +280,7 @@ def test_nobody_waits_for_a_table_that_somebody_else_reads(tables):
             local = [row["shard"] for row in shards if await holder.fetchval("SELECT relkind FROM pg_class WHERE oid = to_regclass($1)", row["shard"]) == b"r"]
             await holder.execute(f"LOCK TABLE {', '.join(local)} IN ACCESS EXCLUSIVE MODE")
         locked.set()
-        done = await asyncio.wait_for(asyncio.gather(*reading), 60)
+        done = await asyncio.wait_for(asyncio.gather(*reading), 120)
         assert not any(task.done() for task in waiting)
         over.set()
         for holder in holders:
@@ -388,9 +388,12 @@ def test_a_killed_router_loses_nothing_acknowledged(tables):
     async def run():
         acknowledged = []
         clients = [asyncio.create_task(client(n, acknowledged)) for n in range(32)]
+        deadline = time.monotonic() + 90
         await asyncio.sleep(1.5)
+        while len(acknowledged) <= 100 and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
         os.kill(tables.herd.status()["router"]["pid"], signal.SIGKILL)
-        await asyncio.wait_for(asyncio.gather(*clients), 20)
+        await asyncio.wait_for(asyncio.gather(*clients), 60)
         return acknowledged
 
     acknowledged = asyncio.run(run())

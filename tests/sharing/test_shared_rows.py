@@ -312,10 +312,10 @@ def test_nobody_waits_for_somebody_elses_lock(tables):
                 key = 9_100_000 + c * 1000 + i * 2
                 assert await insert_simple(connection, [row(key, None), row(key + 1, None)]) == "INSERT 0 2"
 
-        await asyncio.wait_for(asyncio.gather(*(busy(c, o) for c, o in enumerate(others))), 30)
+        await asyncio.wait_for(asyncio.gather(*(busy(c, o) for c, o in enumerate(others))), 120)
         assert not waiting.done()
         await holder.execute("ROLLBACK")
-        assert await asyncio.wait_for(waiting, 5) == "INSERT 0 2"
+        assert await asyncio.wait_for(waiting, 60) == "INSERT 0 2"
         for connection in [holder, blocked, *others]:
             await connection.close()
 
@@ -389,7 +389,7 @@ def test_columns_that_change_their_names_meanwhile(tables):
 def test_a_slow_statement_is_cancelled_and_holds_nobody_up(tables):
     tables.server.run(
         "CREATE FUNCTION slow(t text) RETURNS boolean LANGUAGE sql STABLE AS"
-        " $$SELECT CASE WHEN t = 'slow' THEN pg_sleep(5) IS NOT NULL ELSE true END$$",
+        " $$SELECT CASE WHEN t = 'slow' THEN pg_sleep(30) IS NOT NULL ELSE true END$$",
         "CREATE TABLE checked (id bigint PRIMARY KEY, t text CHECK (slow(t)))",
         "SELECT create_distributed_table('checked', 'id')",
     )
@@ -421,7 +421,7 @@ def test_a_slow_statement_is_cancelled_and_holds_nobody_up(tables):
         return taken, max(longest)
 
     taken, longest = asyncio.run(run())
-    assert taken < 4 and longest < 4
+    assert taken < 15 and longest < 15
 
 
 def test_zero_has_no_sign(tables):
@@ -453,9 +453,12 @@ def test_a_killed_router_leaves_no_statement_half(tables):
     async def run():
         acknowledged = []
         clients = [asyncio.create_task(client(n, acknowledged)) for n in range(32)]
+        deadline = time.monotonic() + 90
         await asyncio.sleep(1.5)
+        while len(acknowledged) <= 50 and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
         os.kill(tables.herd.status()["router"]["pid"], signal.SIGKILL)
-        await asyncio.wait_for(asyncio.gather(*clients), 20)
+        await asyncio.wait_for(asyncio.gather(*clients), 60)
         return acknowledged
 
     acknowledged = asyncio.run(run())
@@ -465,7 +468,7 @@ def test_a_killed_router_leaves_no_statement_half(tables):
     with tables.server.connect() as connection:
         # What the router had prepared is finished by recovery, within seconds.
         connection.execute("SELECT 1")
-        for _ in range(50):
+        for _ in range(300):
             stored = dict(connection.execute(query).fetchall())
             if not connection.execute("SELECT FROM herd.transactions").fetchall():
                 break
