@@ -170,7 +170,7 @@ def test_home_is_down(pair, table):
                 slowest = max(slowest, time.monotonic() - started)
                 time.sleep(0.1)
             print("slowest answer while home is down:", slowest)
-            assert slowest < 5
+            assert slowest < 2
         finally:
             assert home._try_start()
         with pair.a.connect() as a:

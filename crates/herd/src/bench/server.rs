@@ -46,16 +46,7 @@ impl Server {
         if let Some(file) = url.strip_prefix("duckdb:") {
             return Self::duckdb(name.unwrap_or("DuckDB"), file);
         }
-        let mut server = Server {
-            name: name.unwrap_or(url).to_owned(),
-            url: url.to_owned(),
-            kind: ServerKind::Plain,
-            version: String::new(),
-            host: String::new(),
-            port: String::new(),
-            user: String::new(),
-            database: String::new(),
-        };
+        let mut server = Server::unknown(name.unwrap_or(url), url.to_owned(), ServerKind::Plain);
         // psql knows where a URL and the environment lead; one a line, because a name can hold any character.
         let said = server.psql("\\echo :HOST\n\\echo :PORT\n\\echo :USER\n\\echo :DBNAME\nshow server_version;\n")?;
         let mut lines = said.lines().map(str::to_owned);
@@ -75,6 +66,12 @@ impl Server {
         Ok(server)
     }
 
+    /// Of which no more is known yet.
+    fn unknown(name: &str, url: String, kind: ServerKind) -> Server {
+        let (version, host, port, user, database) = Default::default();
+        Server { name: name.to_owned(), url, kind, version, host, port, user, database }
+    }
+
     /// DuckDB on a file that is not there yet; of no name: in the folder for temporary files.
     fn duckdb(name: &str, file: &str) -> Result<Server> {
         let own = || std::env::temp_dir().join(format!("herd-bench-{}.duckdb", std::process::id()));
@@ -82,16 +79,7 @@ impl Server {
         if file.exists() || PathBuf::from(format!("{}.wal", file.display())).exists() {
             return Err(Error::FileThere { path: file });
         }
-        let mut server = Server {
-            name: name.to_owned(),
-            url: file.display().to_string(),
-            kind: ServerKind::DuckDb,
-            version: String::new(),
-            host: String::new(),
-            port: String::new(),
-            user: String::new(),
-            database: String::new(),
-        };
+        let mut server = Server::unknown(name, file.display().to_string(), ServerKind::DuckDb);
         let said = server.duckdb_at(":memory:", "SELECT version();\n")?.pop();
         server.version = said.map(|said| said.answer).unwrap_or_default();
         Ok(server)

@@ -74,18 +74,22 @@ impl Table {
 /// The rows of [`SBTEST1`], the same on every server. `c` begins with a digit and holds digits and lower-case letters
 /// only, so that every collation sorts it alike; no two are the same, so that ORDER BY c has one answer.
 pub fn sbtest1_rows(rows: u64) -> String {
+    sbtest1_rows_from(rows, &format!("generate_series(1, {rows}::bigint) AS i"))
+}
+
+/// The same with another FROM that gives the numbers `i`.
+fn sbtest1_rows_from(rows: u64, numbers: &str) -> String {
     format!(
         "INSERT INTO sbtest1 SELECT i, (i * 7919) % {rows}, \
          lpad((i * 2654435761 % 100000000000)::text, 11, '0') || md5(i::text) || md5((i * 3)::text) || md5((i * 7)::text), \
-         md5((i * 5)::text) || left(md5((i * 11)::text), 27) FROM generate_series(1, {rows}::bigint) AS i"
+         md5((i * 5)::text) || left(md5((i * 11)::text), 27) FROM {numbers}"
     )
 }
 
 /// The same table with the same rows in a file of DuckDB's, where texts have no blanks at their ends, as stores have them.
 pub fn fill_duckdb(server: &Server, rows: u64) -> Result<()> {
     let create = "CREATE TABLE sbtest1 (id integer, k integer, c varchar, pad varchar);";
-    let rows = sbtest1_rows(rows)
-        .replace(&format!("generate_series(1, {rows}::bigint) AS i"), &format!("range(1, {rows} + 1) AS r(i)"));
+    let rows = sbtest1_rows_from(rows, &format!("range(1, {rows} + 1) AS r(i)"));
     server.timed(&format!("{create}\n{rows};\nCHECKPOINT;\n")).map(drop)
 }
 
