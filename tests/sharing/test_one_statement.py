@@ -35,6 +35,16 @@ def tables(sharing):
         "CREATE TRIGGER odd BEFORE INSERT ON parts_1 FOR EACH ROW EXECUTE FUNCTION odd_ones_out()",
         "CREATE TABLE picky (id int PRIMARY KEY)",
         "SELECT create_distributed_table('picky', 'id')",
+        "CREATE TABLE kin (id int PRIMARY KEY, parent int REFERENCES kin)",
+        "SELECT create_reference_table('kin')",
+        "CREATE TABLE swaps (id int PRIMARY KEY, a int UNIQUE DEFERRABLE INITIALLY DEFERRED)",
+        f"INSERT INTO swaps SELECT g, g FROM generate_series(0, {CLIENTS * EACH - 1}) g",
+        "CREATE TABLE zeros (id int PRIMARY KEY, f float8)",
+        "SELECT create_distributed_table('zeros', 'id')",
+        "CREATE TABLE heard (n int)",
+        "CREATE FUNCTION hear(a int, b int) RETURNS bool LANGUAGE plpgsql AS"
+        " $$BEGIN INSERT INTO heard VALUES (a); RETURN a = b; END$$",
+        "CREATE OPERATOR === (FUNCTION = hear, LEFTARG = int, RIGHTARG = int)",
         "CREATE TABLE few (id int PRIMARY KEY, a int NOT NULL DEFAULT 7, b text)",
         "SELECT create_distributed_table('few', 'id')",
     )
@@ -175,8 +185,54 @@ def test_rows_that_need_each_other_fail(tables):
             me, other = (1, 2) if n % 2 else (2, 1)
             with pytest.raises(asyncpg.ForeignKeyViolationError):
                 await connection.execute("INSERT INTO root VALUES ($1, $2, $3)", n // 2 * EACH + i, me, other)
+            row = (n // 2 * EACH + i) * 2
+            with pytest.raises(asyncpg.ForeignKeyViolationError):
+                await connection.execute("INSERT INTO kin VALUES ($1, $2)", row + me, row + other)
 
     asyncio.run(all_at_once(tables, client))
+
+
+def test_what_is_checked_at_commit_is_checked_for_each(tables):
+    """Two rows that change places, by two clients: in no order would PostgreSQL take the first."""
+
+    async def client(connection, n):
+        for i in range(EACH):
+            me, other = (n // 2 * EACH + i) * 2 + n % 2, (n // 2 * EACH + i) * 2 + 1 - n % 2
+            with pytest.raises((asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError)):
+                await connection.execute("UPDATE swaps SET a = $2 WHERE id = $1", me, other)
+
+    asyncio.run(all_at_once(tables, client))
+
+
+def test_zero_has_no_sign(tables):
+    """`-0` is a number without a point to the parser, and a float with a sign as a text."""
+
+    async def client(connection, n):
+        for i in range(EACH):
+            literal = ("-1", "-0", "-0.0")[min(i, i % 3)]
+            await connection.execute(f"INSERT INTO zeros VALUES ({n * EACH + i}, {literal})")
+            await connection.execute(f"UPDATE zeros SET f = {literal} WHERE id = {n * EACH + i}")
+
+    asyncio.run(all_at_once(tables, client))
+    with tables.server.connect() as connection:
+        found = connection.execute("SELECT f::text, count(*) FROM zeros GROUP BY 1").fetchall()
+    assert {text for text, _ in found} == {"-1", "0"} and sum(n for _, n in found) == CLIENTS * EACH
+
+
+def test_what_reads_write_stays(tables):
+    """An operator whose function writes, beside statements that fail."""
+
+    async def client(connection, n):
+        for i in range(EACH):
+            if n % 2:
+                await connection.fetch("SELECT id === 7 FROM swaps WHERE id = $1", n * EACH + i)
+            else:
+                with pytest.raises(asyncpg.DivisionByZeroError):
+                    await connection.fetch("SELECT id / (id - $1) FROM swaps WHERE id = $1", n * EACH + i)
+
+    asyncio.run(all_at_once(tables, client))
+    with tables.server.connect() as connection:
+        assert connection.execute("SELECT count(*) FROM heard").fetchone() == (CLIENTS * EACH // 2,)
 
 
 def test_a_trigger_that_takes_rows_away(tables):

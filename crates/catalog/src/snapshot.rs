@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub herd_id: String,
     /// PostgreSQL's `server_version_num` of home.
     pub server_version: i32,
+    /// Not everybody may call all of PostgreSQL's own functions that are not volatile.
+    pub builtins_revoked: bool,
     /// The database's collation orders by bytes (`C`, `POSIX`, or `C.UTF-8` of the builtin provider).
     pub collation_is_bytes: bool,
     /// Schemas in which somebody made an operator `=` of PostgreSQL's own types (their oids are below 16384,
@@ -128,6 +130,8 @@ pub struct Relation {
     pub triggers: bool,
     /// A foreign key of its own rows to its own rows.
     pub refers_to_itself: bool,
+    /// A constraint of it, or of rows that refer to it, is INITIALLY DEFERRED.
+    pub checked_at_commit: bool,
     /// It stands for a view that is written through, of this object id: what else is said here, the object id included, is of the
     /// table under it.
     pub through: Option<Oid>,

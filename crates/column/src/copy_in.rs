@@ -32,11 +32,17 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
     let Found::Can(table) = definition::read(control, wanted).await? else {
         return Err(Error::Copy { id: wanted.id, why: "it can't be copied any more".into() });
     };
-    publish(control, &shared.config.slot, wanted.relation, &table).await?;
+    let added = publish(control, &shared.config.slot, wanted.relation, &table).await?;
     let mut source = node::connect_to_replicate(&shared.config).await?;
-    source.simple("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ").await?;
     // Of this process and this copy; it goes with the connection.
     let temporary = format!("{}_{}_{}", shared.config.slot, wanted.id, source.pid());
+    if added && forgets_publications(control).await? {
+        // Every transaction ends that began before.
+        source.simple(&format!("CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL pgoutput")).await?;
+        source.simple(&format!("DROP_REPLICATION_SLOT \"{temporary}\"")).await?;
+        control.simple(&published::told_again(&shared.config.slot)).await?;
+    }
+    source.simple("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ").await?;
     let slot = format!("CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use')");
     let made = source.simple(&slot).await?;
     let since: Lsn = cell(&made, 1)
@@ -77,8 +83,21 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
     Ok(())
 }
 
-/// The table is in the publication, with all its rows and columns.
-async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &Definition) -> Result<()> {
+/// Whether a server's stream, once it has come to a transaction that is older than a table's publication, leaves the table out of later ones, too
+/// (until 15.13, 16.9 and 17.5, PostgreSQL's commit 4909b38af0): it is told again when no such transaction is left.
+async fn forgets_publications(control: &mut Conn) -> Result<bool> {
+    let version = control.simple("SELECT current_setting('server_version_num')").await?;
+    let version: u32 = cell(&version, 0).and_then(|v| v.parse().ok()).unwrap_or_default();
+    Ok(match version / 10_000 {
+        15 => version < 150_013,
+        16 => version < 160_009,
+        17 => version < 170_005,
+        _ => false,
+    })
+}
+
+/// The table is in the publication, with all its rows and columns. Whether it was not before.
+async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &Definition) -> Result<bool> {
     let sql = format!(
         "SELECT r.prqual IS NULL AND r.prattrs IS NULL FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
          WHERE p.pubname = {} AND r.prrelid = {relation}::oid",
@@ -87,12 +106,12 @@ async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &D
     let there = control.simple(&sql).await?;
     let (schema, name) = (&table.schema, &table.name);
     match cell(&there, 0) {
-        Some("t") => return Ok(()),
+        Some("t") => return Ok(false),
         Some(_) => control.simple(&published::without(publication, relation, schema, name)).await?,
         None => vec![],
     };
     control.simple(&published::with(publication, relation, schema, name)).await?;
-    Ok(())
+    Ok(true)
 }
 
 /// A table without partitions: itself, or one of them.

@@ -13,6 +13,11 @@ pub fn without(publication: &str, relation: u32, schema: &str, name: &str) -> St
     changed("DROP", "NOT EXISTS", publication, relation, schema, name)
 }
 
+/// Nothing of it changes, but all that is known of it is looked up anew (`AlterPublicationOptions` in publicationcmds.c).
+pub fn told_again(publication: &str) -> String {
+    format!("ALTER PUBLICATION {} SET (publish_via_partition_root = true)", quote_ident(publication))
+}
+
 /// One string, so one transaction: an error in its second statement undoes the first.
 fn changed(verb: &str, wanted: &str, publication: &str, relation: u32, schema: &str, name: &str) -> String {
     format!(

@@ -74,6 +74,7 @@ pub use spool::Disk;
 pub use work::answered::{Answered, looking};
 pub use work::copy_lane::copy_line;
 pub use work::pin::Pin;
+pub use work::shards::has_moments;
 pub use work::sequences::Sequences;
 pub use work::sharing::Sharing;
 pub use work::standby::FromStandbys;

@@ -17,6 +17,7 @@ use crate::error::{ExecError, Result};
 use crate::request::{Bound, Request};
 use crate::route::replies::is_as_at_home;
 use crate::router::compiled::Compiled;
+use crate::router::described::is_user_type;
 use crate::work::Work;
 use crate::work::guard::Guard;
 use crate::work::rows;
@@ -210,7 +211,9 @@ impl<C: Client> Work<'_, C> {
         // While home is away the rest is true all the same.
         let Ok(described) = self.described(compiled, types).await else { return fields };
         for (field, own) in fields.iter_mut().zip(described.fields.iter().flatten()) {
-            *field = backend::Field { format: field.format, ..own.clone() };
+            // A literal of the client's may be another than was described: `1::numeric(4,1)`. It says no type of users' own.
+            let type_oid = if is_user_type(field) { own.type_oid } else { field.type_oid };
+            *field = backend::Field { type_oid, table_oid: own.table_oid, column: own.column, ..field.clone() };
         }
         fields
     }

@@ -283,7 +283,8 @@ impl Compiled {
         out.put_u16(parameters.len() as u16);
         for p in parameters {
             let value = t.literal_value(request.sql, p.index).ok()?;
-            if p.kind == LiteralKind::Number && !is_plain_number(&value, p.type_oid) {
+            let zero = p.negated && is_zero(&value);
+            if p.kind == LiteralKind::Number && (zero || !is_plain_number(&value, p.type_oid)) {
                 return None;
             }
             out.put_u32(value.len() as u32);
@@ -292,6 +293,11 @@ impl Compiled {
         put_formats(&mut out, &vec![0; columns]);
         Some(out.freeze())
     }
+}
+
+/// Behind a minus it has no sign to the parser, but would be `-0` as a float.
+pub(crate) fn is_zero(digits: &str) -> bool {
+    digits.bytes().all(|b| matches!(b, b'0' | b'.'))
 }
 
 /// The type's input function reads this text as the parser would read the literal and cast it.

@@ -38,6 +38,9 @@ pub fn reads_of_node(statement: &NodeEnum) -> bool {
 /// Views of a node's own backends, beside those of progress.
 const OF_NODE: [&str; 5] = ["pg_locks", "pg_stat_ssl", "pg_stat_gssapi", "pg_stat_replication", "pg_stat_wal_receiver"];
 
+/// What may read the client's encoding by its name.
+pub const READS_SETTING: &str = "current_setting";
+
 /// `pg_backend_pid()`
 pub fn is_pid(f: &ast::FuncCall) -> bool {
     builtin(f) == "pg_backend_pid" && f.args.is_empty()
@@ -47,7 +50,7 @@ pub fn is_pid(f: &ast::FuncCall) -> bool {
 pub fn is_encoding(f: &ast::FuncCall) -> bool {
     match builtin(f) {
         "pg_client_encoding" => f.args.is_empty(),
-        "current_setting" => {
+        READS_SETTING => {
             let name = f.args.first().and_then(crate::needs::constant);
             name.is_some_and(|name| name.eq_ignore_ascii_case("client_encoding"))
         }

@@ -14,6 +14,7 @@ mod broadcast;
 pub mod by_argument;
 pub mod by_image;
 mod by_key;
+mod by_literal;
 pub mod called_first;
 pub mod classes;
 pub mod clock_text;
@@ -240,10 +241,13 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
     let most = Steps::new(Steps::MOST);
     let steps = cx.steps.unwrap_or(&most);
-    let planned = match by_argument::plan(statement, cx, steps) {
+    let mut planned = match by_argument::plan(statement, cx, steps) {
         Some(planned) => planned,
         None => plan_within(statement, text, cx, steps),
     };
+    if let Ok(planned) = &mut planned {
+        planned.whole_mut().template &= !by_literal::decides(statement);
+    }
     // What came out without the rest may be anything.
     if steps.is_spent() { Err(Steps::refusal()) } else { planned }
 }

@@ -106,8 +106,8 @@ fn comparable(one: Option<(u32, bool)>, other: Option<(u32, bool)>) -> bool {
 fn is_same(one: &[KeyExpr], other: &[KeyExpr]) -> Option<Stays> {
     let ([one], [other]) = (one, other) else { return None };
     match (one, other) {
-        // Nothing equals it.
-        (KeyExpr::Null, _) => Some(Stays::Always),
+        // Nothing equals it, or, by `transform_null_equals`, what is NULL.
+        (KeyExpr::Null, KeyExpr::Null) => Some(Stays::Always),
         (KeyExpr::Literal { text: a, kind: x, cast: c, .. }, KeyExpr::Literal { text: b, kind: y, cast: d, .. }) => {
             ((a, x, c) == (b, y, d)).then_some(Stays::ByLiterals)
         }

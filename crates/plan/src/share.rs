@@ -15,6 +15,7 @@ use sql::{NodeEnum, names};
 use crate::Context;
 use crate::keys;
 use crate::narrow;
+use crate::needs;
 use crate::standby;
 use crate::table_keys::ParameterRange;
 use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned, Share, ShareLiteral};
@@ -99,9 +100,10 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
 /// A table whose rows are all there is to it.
 pub(crate) fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Arc<Relation>> {
     let relation = cx.relation(rv).filter(|_| rv.inh)?;
+    // What is looked at when a transaction ends, writes of several clients might pass together, of which none would alone.
     let plain = relation.kind == RelationKind::Table
         && !relation.row_security
-        && !(writes && (relation.triggers || relation.statement_triggers));
+        && !(writes && (relation.triggers || relation.statement_triggers || relation.checked_at_commit));
     plain.then(|| relation.clone())
 }
 
@@ -243,7 +245,7 @@ const READ_FROM_TEXT: [u32; 12] = [
     type_oid::JSONB,
 ];
 
-/// No subquery, no cursor, and only functions of PostgreSQL's own that are not volatile, give one value, and say nothing of the session or the
+/// No subquery, no cursor, no code that uses tables, and only functions of PostgreSQL's own that are not volatile, give one value, and say nothing of the session or the
 /// transaction they are called in, which are a batch's. The clock may be read: a batch begins after all in it have come.
 fn is_harmless(statement: &NodeEnum, cx: &Context) -> bool {
     struct Look<'c, 'a> {
@@ -255,6 +257,8 @@ fn is_harmless(statement: &NodeEnum, cx: &Context) -> bool {
         fn node(&mut self, n: &'a NodeEnum) -> bool {
             match n {
                 NodeEnum::SubLink(_) | NodeEnum::CurrentOfExpr(_) => self.harmless = false,
+                // What a read's code writes would be undone with another statement of its batch.
+                n if needs::of(n, self.cx).is_some() || needs::runs_text(n, self.cx) => self.harmless = false,
                 NodeEnum::FuncCall(f) => {
                     let mut overloads = self.cx.functions(&f.funcname).peekable();
                     self.harmless &= f.over.is_none()

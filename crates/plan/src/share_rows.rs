@@ -35,6 +35,10 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<ShareRow
     if matches!(relation.placement, Placement::Local) {
         return None;
     }
+    // Rows of two statements that need each other would both pass.
+    if relation.refers_to_itself {
+        return None;
+    }
     let lists = match insert.select_stmt.as_deref()?.node.as_ref()? {
         NodeEnum::SelectStmt(s) if (1..=ROWS_MAX).contains(&s.values_lists.len()) && s.with_clause.is_none() => {
             &s.values_lists

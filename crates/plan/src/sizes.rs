@@ -102,6 +102,10 @@ fn said(call: &Asked, own: &NodeEnum) -> Option<NodeEnum> {
     s.target_list.first().and_then(rewrite::target_value)?.node.clone()
 }
 
+/// The functions that are understood, with PostgreSQL's own.
+pub const NAMES: [&str; 5] =
+    ["table_size", "pg_total_relation_size", "pg_table_size", "pg_indexes_size", "pg_relation_size"];
+
 fn asked<'c>(f: &'c FuncCall, cx: &Context) -> Option<Asked<'c>> {
     let (schema, name) = names::qualified(&f.funcname);
     let argument = match &f.args[..] {

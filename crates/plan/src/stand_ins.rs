@@ -68,6 +68,7 @@ pub fn table(n: usize, rows: &TableRows, by: Option<usize>, group: &Arc<Colocati
         statement_triggers: false,
         triggers: false,
         refers_to_itself: false,
+        checked_at_commit: false,
         through: None,
         column_copy: None,
     })

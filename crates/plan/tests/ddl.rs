@@ -84,6 +84,7 @@ fn snapshot() -> Snapshot {
             schema_is_open: true,
             statement_triggers: false,
             refers_to_itself: false,
+            checked_at_commit: false,
             through: None,
             column_copy: None,
             triggers: false,

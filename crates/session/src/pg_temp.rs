@@ -325,6 +325,7 @@ impl Session {
             statement_triggers: false,
             triggers: text(first, 2) == "t",
             refers_to_itself: false,
+            checked_at_commit: false,
             through: None,
             column_copy: None,
         })))

@@ -190,6 +190,9 @@ impl Session {
     /// A statement of a known template.
     async fn run_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Known> {
         let request = Request { literals: exec::Literals::Template(t), ..Request::simple(sql) };
+        if exec::has_moments(compiled, &request) {
+            return Ok(Known::Unknown(None));
+        }
         // What stores are asked has the literals of the statement that was planned.
         if compiled.plan.is_whole() && !self.work().one_asks_columns(compiled, None) {
             return self.run_request(compiled, request, Tried::default()).await.map(Known::Done);

@@ -11,14 +11,21 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
     // The herd's tables may be missing, so they are not read in the same query. Of what others change meanwhile, nothing is read
     // before the epoch.
     let sql = "SELECT current_setting('server_version_num'), \
+               EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proacl IS NOT NULL AND p.provolatile <> 'v' \
+                       AND NOT has_function_privilege('public', p.oid, 'EXECUTE') \
+                       AND NOT EXISTS (SELECT FROM pg_init_privs i WHERE i.objoid = p.oid AND i.classoid = 'pg_proc'::regclass)), \
                datlocprovider = 'b' OR datlocprovider = 'c' AND datcollate IN ('C', 'POSIX'), \
                to_regclass('herd.relation') IS NOT NULL \
                FROM pg_database WHERE datname = current_database()";
     let Some(mut row) = cells(q, sql).await?.next() else {
         return Err(CatalogError::Corrupt("pg_database does not list the current database".into()));
     };
-    let mut snapshot =
-        Snapshot { server_version: row.number()?, collation_is_bytes: row.boolean(), ..Snapshot::default() };
+    let mut snapshot = Snapshot {
+        server_version: row.number()?,
+        builtins_revoked: row.boolean(),
+        collation_is_bytes: row.boolean(),
+        ..Snapshot::default()
+    };
     if !row.boolean() {
         return Err(CatalogError::NotHome);
     }

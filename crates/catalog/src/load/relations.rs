@@ -108,6 +108,7 @@ async fn load_relations<Q: Query>(
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
                             AND (h.kind IS NULL OR h.key IS NOT NULL) AND t.tgrelid IN ({below}))), \
                 EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f'), \
+                EXISTS (SELECT FROM pg_constraint f WHERE c.oid IN (f.conrelid, f.confrelid) AND f.condeferred), \
                 k.id, k.columns, k.order_by, CASE WHEN k.id IS NOT NULL THEN {indexed} END \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
@@ -183,6 +184,7 @@ async fn load_relations<Q: Query>(
             statement_triggers: row.boolean(),
             triggers: row.boolean(),
             refers_to_itself: row.boolean(),
+            checked_at_commit: row.boolean(),
             through: None,
             column_copy: column_copy(&mut row)?,
         };

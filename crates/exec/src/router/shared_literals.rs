@@ -17,6 +17,8 @@ pub struct SharedLiteral {
     pub end: usize,
     pub type_oid: u32,
     pub kind: LiteralKind,
+    /// A minus before it stays in the text: `-$1`.
+    pub negated: bool,
 }
 
 /// What of a template's literals travels how.
@@ -24,8 +26,7 @@ pub fn shared_literals(plan: &Planned, text: &str, t: &Template) -> Option<Share
     let share = plan.whole().share.as_ref()?;
     let mut parameters = Vec::with_capacity(share.literals.len());
     for l in &share.literals {
-        // A sign before a number stays in the text: `-$1`.
-        let (index, _) = t.literal_at(text, l.location)?;
+        let (index, negated) = t.literal_at(text, l.location)?;
         let place = t.literals()[index];
         parameters.push(SharedLiteral {
             index,
@@ -33,6 +34,7 @@ pub fn shared_literals(plan: &Planned, text: &str, t: &Template) -> Option<Share
             end: place.end as usize,
             type_oid: l.type_oid,
             kind: l.kind,
+            negated,
         });
     }
     let others = (0..t.literals().len()).filter(|i| parameters.iter().all(|p| p.index != *i));

@@ -17,7 +17,7 @@ use crate::request::{Literals, Request};
 use crate::route::Forwarded;
 use crate::router::compiled::Compiled;
 use crate::router::row_queue::{Entered, QueuedRows, Row, Turn};
-use crate::share::{Way, batch, is_plain_number};
+use crate::share::{Way, batch, is_plain_number, is_zero};
 use crate::work::Work;
 use crate::work::copy_lane::copy_value;
 
@@ -120,8 +120,7 @@ impl Compiled {
                         };
                         if *kind == LiteralKind::Number {
                             let digits = text.strip_prefix('-').unwrap_or(&text);
-                            // Zero has no sign to the parser, but to float8's input function.
-                            let zero = digits.len() < text.len() && digits.bytes().all(|b| matches!(b, b'0' | b'.'));
+                            let zero = digits.len() < text.len() && is_zero(digits);
                             if zero || !is_plain_number(digits, ty) {
                                 return None;
                             }

@@ -267,6 +267,16 @@ fn typmod(table: &TableKeys, d: &Distribution, key: usize) -> i32 {
     d.key.get(key).and_then(|column| table.relation.columns.get(*column)).map_or(-1, |column| column.typmod)
 }
 
+/// Whether a literal of a row's key names a moment: then its own text has another plan than others of its template.
+pub fn has_moments(compiled: &Compiled, request: &Request<'_>) -> bool {
+    compiled.plan.whole().tables.iter().filter(|table| table.written).any(|table| {
+        let types = table.relation.distribution().map_or(&[][..], |d| &d.group.key_types);
+        let named = |e: &KeyExpr, ty| literal_text(compiled, request, e).is_some_and(|text| names_moment(ty, &text));
+        let may = |ty| plan::clock_text::may_hold(ty);
+        table.columns.iter().zip(types).any(|(all, ty)| may(*ty) && all.iter().any(|e| named(e, *ty)))
+    })
+}
+
 /// 'now' is another moment where the row is written. Of a literal it is known when the statement is planned by its own text.
 fn names_moment(ty: u32, text: &str) -> bool {
     let now = || text.as_bytes().windows(3).any(|t| t.eq_ignore_ascii_case(b"now"));

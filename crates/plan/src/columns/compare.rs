@@ -90,8 +90,12 @@ pub fn settle(e: Expr, ty: Ty) -> Found<Expr> {
             Some((ty, text)) => Ok(Expr { ty, kind: Kind::Constant(text) }),
             None => refuse(format!("'{text}' as {}", ty.name())),
         },
-        Kind::Param(n, _) => match ty.oid() {
-            Some(oid) if Ty::of_oid(oid).is_some() => Ok(Expr { ty, kind: Kind::Param(n, oid) }),
+        Kind::Param(n, _) => match ty.oid().and_then(|oid| Some((oid, Ty::of_oid(oid)?))) {
+            // The digits of a number's are its own, whatever it stands beside.
+            Some((oid, own)) if own.as_numeric().is_some() && !own.is_integer() => {
+                Ok(Expr { ty: own, kind: Kind::Param(n, oid) })
+            }
+            Some((oid, _)) => Ok(Expr { ty, kind: Kind::Param(n, oid) }),
             _ => refuse(format!("a parameter of type {}", ty.name())),
         },
         _ => refuse(format!("a comparison with {}", ty.name())),

@@ -69,10 +69,11 @@ pub fn one_of(values: &[Expr], choose: impl Fn(Vec<Expr>) -> Kind) -> Option<Exp
 /// A number with its digits; the inner `None`: NULL.
 fn of(e: &Expr) -> Option<Option<Mixed>> {
     match &e.kind {
-        Kind::Mixed(mixed) => return Some(Some(Mixed::clone(mixed))),
+        Kind::Mixed(mixed) if !e.has_parameters_digits() => return Some(Some(Mixed::clone(mixed))),
         Kind::Null if e.ty == Ty::Unknown || e.ty.as_numeric().is_some() => return Some(None),
         Kind::Null => return None,
         // How many digits it has is not known.
+        _ if e.has_parameters_digits() => return None,
         Kind::Param(..) => return None,
         _ => {}
     }

@@ -35,6 +35,9 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
     if !a.cx.views.is_empty() {
         return Err("a view is not read on columns".into());
     }
+    if a.cx.snapshot.builtins_revoked {
+        return Err("not everybody may call all of PostgreSQL's own functions, and stores do not ask".into());
+    }
     let reader = Reader::new(a, tables);
     let Query { mut select, from } = reader.within(false, || Query::read(&reader, part))?;
     select.distinct |= rows == Rows::Once && select.is_flat();

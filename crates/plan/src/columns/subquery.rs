@@ -51,10 +51,13 @@ impl Query {
         }
         let from = from::read(&s.from_clause, r)?;
         let select = Select::of(r, s)?;
-        // PostgreSQL looks at them below a join, or beside the conditions of a subquery, in an order of its own.
-        let mut fails = select.condition.as_ref().is_some_and(Expr::may_not_fit);
+        // PostgreSQL looks at them below a join, or beside the conditions of a subquery, in an order of its own; DuckDB joins with a subquery of a condition,
+        // and computes nothing for those of its rows that are not there.
+        let condition = select.condition.as_ref();
+        let mut fails = condition.is_some_and(Expr::may_not_fit);
         from.iter().for_each(|item| item.conditions(&mut |on| fails |= on.may_not_fit()));
-        match fails && !matches!(from[..], [From::Table { .. }]) {
+        let joins = condition.is_some_and(|c| c.any(&mut |e| matches!(e.kind, Kind::Subquery(_))));
+        match fails && (joins || !matches!(from[..], [From::Table { .. }])) {
             true => Err(refused("a condition that can fail beside others")),
             false => Ok(Query { select, from }),
         }

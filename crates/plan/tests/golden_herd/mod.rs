@@ -239,6 +239,7 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
         schema_is_open: true,
         statement_triggers: false,
         refers_to_itself: false,
+        checked_at_commit: false,
         through: None,
         column_copy: None,
         triggers: false,

@@ -280,6 +280,7 @@ fn relation(oid: Oid, name: String, kind: RelationKind, placement: Placement) ->
         statement_triggers: false,
         triggers: false,
         refers_to_itself: false,
+        checked_at_commit: false,
         through: None,
         column_copy: None,
     }
