@@ -47,6 +47,67 @@ STRINGS = [
 ]
 
 
+# Each begins with work_mem and search_path as the session has set them, which is looked at behind it.
+SETTINGS = [
+    "reset all; show work_mem",
+    "select 1; reset all; show work_mem",
+    "set work_mem = '6MB'; reset all",
+    "select 1; reset all; select 1 / (now() is null)::int",
+    "reset all; select 1 / (now() is null)::int",
+    "set work_mem = '6MB'; select 1 / (now() is null)::int",
+    "select count(*) from proto; reset all; select relname from pg_class where oid = to_regclass('proto')",
+    "begin; reset all; select 1; rollback",
+    "begin; reset all; select 1; commit",
+]
+
+
+@pytest.mark.parametrize("sql", SETTINGS)
+@pytest.mark.parametrize("way", ["string", "pipeline"])
+def test_settings_are_part_of_the_block(same, sql, way):
+    set_first = query("set work_mem = '5MB'") + query("set search_path = public, pg_temp")
+    if way == "string":
+        block = query(sql)
+    else:
+        block = b"".join(parse(s) + bind() + describe() + execute() for s in sql.split("; ")) + sync()
+    same(set_first + block + query("rollback") + query("show work_mem") + query("show search_path"), 6)
+
+
+SET_IN_PIPELINES = [
+    ["set transaction isolation level serializable", "show transaction_isolation"],
+    ["select 1", "set transaction isolation level serializable", "show transaction_isolation"],
+    ["set work_mem = '6MB'", "begin", "select 1", "rollback"],
+    ["set local work_mem = '6MB'", "show work_mem"],
+    ["set session characteristics as transaction isolation level serializable", "select 1 / (now() is null)::int"],
+    ["set session characteristics as transaction read only", "show default_transaction_read_only"],
+    ["set work_mem = 'much'", "select 1"],
+    ["set herd_none.it = '1'", "select current_setting('herd_none.it')"],
+]
+
+
+@pytest.mark.parametrize("statements", SET_IN_PIPELINES, ids=" | ".join)
+def test_set_in_pipelines(same, statements):
+    pipeline = b"".join(parse(s) + bind() + describe() + execute() for s in statements) + sync()
+    after = query("rollback") + query("show work_mem") + query("show default_transaction_isolation") + query("show default_transaction_read_only")
+    same(pipeline + after, 5)
+
+
+CHAINS = [
+    "begin isolation level serializable, read only, deferrable",
+    "begin; set transaction isolation level serializable, read only",
+    "begin isolation level repeatable read; set transaction read only",
+]
+
+
+@pytest.mark.parametrize("begin", CHAINS)
+@pytest.mark.parametrize("read", ["select 1", "select count(*) from proto"])
+@pytest.mark.parametrize("end", ["rollback and chain", "commit and chain"])
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_chained_block_runs_as_the_one_before(same, begin, read, end, failed):
+    statements = [*begin.split("; "), read, *(["select 1/0"] if failed else []), end]
+    statements += ["show transaction_isolation", "show transaction_read_only", "rollback"]
+    same(b"".join(map(query, statements)), len(statements))
+
+
 @pytest.mark.parametrize("sql", STRINGS)
 def test_strings(same, sql):
     same(query(sql) + query("select 'after'") + query("rollback"), 3)

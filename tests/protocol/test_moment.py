@@ -152,3 +152,42 @@ def test_moments_are_the_first_nodes(herd):
             connection.execute("insert into ev (k) values (2), (3), (4), (5)")
             connection.execute("select count(*) from ev where ts = now()")
             assert connection.execute("select count(*) from ev where k = 1 and ts = 'now'").fetchone() == (1,)
+
+
+AGAIN = 8
+WORDS = {
+    "one node, by parameters": ("insert into ev (k, ts) values (%s, 'now')", (1,)),
+    "one row of many clients'": ("insert into names (k, w) values (%s, 'now'::timestamptz::text)", (1,)),
+    "a local table": ("insert into loc (k, ts) values (%s, 'now')", (1,)),
+    "all nodes": ("insert into seen select 'now'::timestamptz, count(*) from ev where ts <= 'now'", None),
+    "all nodes, by parameters": ("insert into seen select 'now'::timestamptz, count(*) from ev where n = %s", (1,)),
+}
+
+
+@pytest.mark.parametrize("what", WORDS)
+def test_words_are_read_with_each_statement(herd, what):
+    """Nodes keep statements prepared for all clients: 'now' in them would stay the moment at which the first of them came."""
+    sql, parameters = WORDS[what]
+    with herd.connect() as connection:
+        for statement in _MAKE:
+            connection.execute(statement)
+        for statement in _DISTRIBUTE:
+            connection.execute(statement)
+        connection.execute("create table seen (ts timestamptz, n int)")
+        for _ in range(AGAIN):
+            connection.execute(sql, parameters, prepare=False)
+        tables = ("select ts::text from ev", "select w from names", "select ts::text from loc", "select ts::text from seen")
+        found = [row for table in tables for row in connection.execute(table).fetchall()]
+        assert len(found) == AGAIN and len(set(found)) == AGAIN, found
+        connection.execute("drop schema moment cascade")
+
+
+def test_reads_are_of_their_own_moment(herd):
+    """The same text again and again, over several nodes."""
+    with herd.connect() as connection:
+        for statement in (*_MAKE, *_DISTRIBUTE, "insert into ev (k, n) select g, g from generate_series(1, 20) g"):
+            connection.execute(statement)
+        read = "select 'now'::timestamptz::text, count(*) from ev"
+        found = [connection.execute(read).fetchone() for _ in range(AGAIN)]
+        assert len({moment for moment, _ in found}) == AGAIN and {n for _, n in found} == {20}, found
+        connection.execute("drop schema moment cascade")

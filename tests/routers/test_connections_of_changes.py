@@ -107,3 +107,37 @@ def test_many_who_find_the_catalog_old_leave_connections_for_its_load(pair, tabl
             thread.join(90)
     assert not failures, failures[:3]
     assert slowest[0] < 15, f"somebody waited for {slowest[0]:.1f} s"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["insert into few select k + 1000, n from few", "copy few to stdout", "copy few from stdin", "lock table few", "select count(*) from few"],
+)
+def test_a_statement_without_connections_leaves_what_came_before(short, table, sql):
+    """The transaction has written on home; another node has no connection free. What it wrote is there when it goes back to its savepoint."""
+    on_home, elsewhere = table
+    hold = [short.connect() for _ in range(2)]
+    with short.connect() as connection:
+        before = connection.execute("select n from few where k = %s", (on_home[0],)).fetchone()[0]
+        for n, holder in enumerate(hold):
+            holder.execute("begin")
+            holder.execute("select n from few where k = %s", (elsewhere[n],))
+            holder.execute("update few set n = n where k = %s", (elsewhere[n],))
+        connection.execute("begin")
+        connection.execute("update few set n = n + 1 where k = %s", (on_home[0],))
+        connection.execute("savepoint s")
+        with pytest.raises(psycopg.errors.TooManyConnections):
+            if sql.startswith("copy"):
+                with connection.cursor().copy(sql) as copy:
+                    if "from" in sql:
+                        copy.write_row((5000, 1))
+                    else:
+                        list(copy)
+            else:
+                connection.execute(sql)
+        connection.execute("rollback to s")
+        connection.execute("update few set n = n + 1 where k = %s", (on_home[0],))
+        connection.execute("commit")
+        for holder in hold:
+            holder.close()
+        assert connection.execute("select n from few where k = %s", (on_home[0],)).fetchone()[0] == before + 2

@@ -285,7 +285,7 @@ fn count(c: Option<Count>, bound: &Bound, (code, clause): (&'static str, &str)) 
     };
     let Some(Some(_)) = bound.values.get(n - 1) else { return Ok(None) };
     let failed = || ExecError::sql(sqlstate::INVALID_TEXT_REPRESENTATION, "LIMIT and OFFSET must be whole numbers");
-    let number = bound.integer(n - 1).ok_or_else(failed)?;
+    let number = bound.assigned(n - 1).ok_or_else(failed)?;
     match u64::try_from(number) {
         Ok(number) => Ok(Some(number)),
         Err(_) => Err(ExecError::sql(code, format!("{clause} must not be negative"))),

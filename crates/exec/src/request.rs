@@ -165,11 +165,31 @@ impl Bound {
         at(range.low).zip(at(range.high)).map_or(i64::MAX, |(low, high)| high.saturating_sub(low))
     }
 
+    /// The parameter at position `i`, from 0, as PostgreSQL assigns it to a bigint; `None`: it is no number that is known here.
+    pub fn assigned(&self, i: usize) -> Option<i64> {
+        let float = |value: f64| {
+            let value = value.round_ties_even();
+            // 2^63 itself is none.
+            (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value).then_some(value as i64)
+        };
+        let bytes = self.values.get(i)?.as_ref()?;
+        match (self.types.get(i).copied().unwrap_or(type_oid::UNKNOWN), self.format(i)) {
+            (type_oid::FLOAT4 | type_oid::FLOAT8, 0) => {
+                float(key::trim_space(std::str::from_utf8(bytes).ok()?).parse().ok()?)
+            }
+            (type_oid::FLOAT4, _) => float(f64::from(f32::from_be_bytes(bytes[..].try_into().ok()?))),
+            (type_oid::FLOAT8, _) => float(f64::from_be_bytes(bytes[..].try_into().ok()?)),
+            (0 | type_oid::UNKNOWN, _) => self.integer(i),
+            (ty, _) if type_oid::is_integer(ty) => self.integer(i),
+            _ => None,
+        }
+    }
+
     /// The parameter at position `i`, from 0, if it is an integer, by its bytes.
     pub fn integer(&self, i: usize) -> Option<i64> {
         let value = self.values.get(i)?.as_ref()?;
         match (self.format(i), &value[..]) {
-            (0, text) => std::str::from_utf8(text).ok()?.trim().parse().ok(),
+            (0, text) => key::trim_space(std::str::from_utf8(text).ok()?).parse().ok(),
             (_, [a, b, c, d, e, f, g, h]) => Some(i64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h])),
             (_, [a, b, c, d]) => Some(i64::from(i32::from_be_bytes([*a, *b, *c, *d]))),
             (_, [a, b]) => Some(i64::from(i16::from_be_bytes([*a, *b]))),

@@ -120,7 +120,7 @@ impl<C: Client> Work<'_, C> {
         let guard = behind.guard.as_ref().map(|g| prepare_guard(lane, g));
         let key = if *types == *bound.types { compiled.statement_key(shard, settings, make) } else { make() };
         *used = Some(key);
-        let name = match (lane.conn.statements.get(&key), compiled.once) {
+        let name = match (lane.conn.statements.get(&key), compiled.comes_once()) {
             (Some(name), _) => Some(name),
             (None, once) => {
                 let text = spliced();

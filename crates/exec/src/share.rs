@@ -179,12 +179,17 @@ impl Compiled {
             guard => guard,
         };
         let (text, types) = match request.bound {
+            Some(_) if self.comes_once() => return None,
             Some(bound) => {
                 let text = shard.and_then(|s| self.spliced(request.sql, None, s));
                 (text.unwrap_or_else(|| request.sql.to_string()), bound.types.to_vec())
             }
             None => {
-                let (parameters, _) = self.shared_literals.as_ref()?;
+                let (parameters, others) = self.shared_literals.as_ref()?;
+                // It would be read when the statement is prepared.
+                if others.iter().any(|(_, text)| sql::moments::mentions(text)) {
+                    return None;
+                }
                 (self.with_parameters(parameters, shard)?, parameters.iter().map(|p| p.type_oid).collect())
             }
         };

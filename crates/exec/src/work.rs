@@ -286,7 +286,7 @@ impl<C: Client> Work<'_, C> {
                 true => self.pin.watch(&mut participant.lane),
                 false => drop(participant.lane.break_unless_at_rest()),
             }
-            self.transaction.participants.push(participant);
+            self.transaction.put_back(participant);
             return;
         }
         if participant.lane.node == self.home() {

@@ -41,7 +41,7 @@ pub use error::KeyError;
 pub use fit::fit;
 pub use hash::{combine, hash};
 pub use prune::{locate_prefix, overlapping};
-pub use text::parse_text;
+pub use text::{parse_text, trim_space};
 pub use types::{hashable, orderable, type_name};
 
 /// A PostgreSQL object identifier; here always of a built-in type (`pg_type.dat`).

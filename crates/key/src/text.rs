@@ -13,7 +13,8 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-pub(crate) fn trim_space(text: &str) -> &str {
+/// Without the blanks around it, which are PostgreSQL's (`isspace` of the C locale), not Unicode's.
+pub fn trim_space(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_ascii() && is_space(c as u8))
 }
 

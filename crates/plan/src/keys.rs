@@ -93,6 +93,11 @@ fn is_of_parameter(oid: u32) -> bool {
     type_oid::is_integer(oid) || type_oid::is_text(oid) || oid == type_oid::UUID
 }
 
+/// NULL without a type: beside one a setting makes `IS NULL` of `=` (`transformAExprOp` in parse_expr.c).
+pub fn is_bare_null(node: &Node) -> bool {
+    matches!(&node.node, Some(NodeEnum::AConst(c)) if c.isnull)
+}
+
 fn literal(c: &ast::AConst) -> Option<KeyExpr> {
     if c.isnull {
         return Some(KeyExpr::Null);

@@ -11,6 +11,7 @@ use sql::{NodeEnum, names, search};
 use wire::type_oid;
 
 use crate::Context;
+use crate::keys;
 use crate::order::is_identical;
 use crate::order::possible::{Possible, ValueType};
 use crate::rewrite::{self, GroupItem};
@@ -214,11 +215,12 @@ impl<'u> Items<'u> {
 
     /// It is made of constants and of settled items' columns.
     fn is_known(&self, value: &Node) -> bool {
-        !search::any(value, |n| match n {
-            NodeEnum::ColumnRef(c) => !self.owner(c).is_some_and(|at| self.all[at].settled),
-            NodeEnum::SubLink(_) => true,
-            _ => false,
-        })
+        !keys::is_bare_null(value)
+            && !search::any(value, |n| match n {
+                NodeEnum::ColumnRef(c) => !self.owner(c).is_some_and(|at| self.all[at].settled),
+                NodeEnum::SubLink(_) => true,
+                _ => false,
+            })
     }
 
     /// The item a column is of, where that is certain.

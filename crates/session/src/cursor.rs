@@ -363,6 +363,14 @@ impl Session {
         }
     }
 
+    /// A portal that is no more is closed on its node when something is asked there again. Whether there was one.
+    pub fn forget_portal(&mut self, portal: Option<Portal>) -> bool {
+        if let Some(Portal { state: Some(PortalState::OnNode { node, name }), .. }) = &portal {
+            self.leftover.lock().push((*node, name.clone()));
+        }
+        portal.is_some()
+    }
+
     /// It is closed where nothing can be asked now: its node is told when something is asked there again.
     pub fn forget_cursor(&mut self, name: &str) {
         if let Some(Cursor { at: At::Node { node, .. }, .. }) = self.cursors.remove(name) {

@@ -50,7 +50,8 @@ impl Session {
                         self.statements.remove(c.name);
                     }
                     b'P' => {
-                        if self.portals.remove(c.name).is_none() && self.cursors.contains_key(c.name) {
+                        let portal = self.portals.remove(c.name);
+                        if !self.forget_portal(portal) && self.cursors.contains_key(c.name) {
                             self.close_as_portal(c.name).await?;
                         }
                     }

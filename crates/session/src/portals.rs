@@ -67,16 +67,14 @@ impl Portals {
         })
     }
 
-    /// In place of the one that had the name.
-    pub fn insert(&mut self, name: &str, portal: Portal) {
+    /// In place of the one that had the name, which is returned.
+    pub fn insert(&mut self, name: &str, portal: Portal) -> Option<Portal> {
         match name {
             "" => {
                 let room = self.unnamed.get_or_insert_with(|| ROOM.with(Spare::take).unwrap_or_default());
-                **room = Some(portal);
+                (**room).replace(portal)
             }
-            name => {
-                self.named.insert(name.to_string(), portal);
-            }
+            name => self.named.insert(name.to_string(), portal),
         }
     }
 

@@ -95,7 +95,7 @@ impl Session {
             VarResetAll => {
                 // Connections of a batch are reset when they are given back.
                 self.transaction.participants.iter_mut().for_each(|p| p.lane.conn.tainted = true);
-                if self.transaction.is_block() {
+                if self.transaction.is_active() {
                     return Box::pin(self.reset_each()).await;
                 }
                 let forwarded = Forwarded { tag: "RESET".into(), ..Default::default() };
@@ -169,7 +169,11 @@ impl Session {
             return self.set_and_read(Change { sql, names: &names, local: false, back: false }).await;
         }
         if !self.transaction.is_active() {
-            return self.on_home(sql).await;
+            // Home warns of it. It holds to the statement's end, or to Sync.
+            let done = self.on_home(sql).await?;
+            self.transaction.begin("BEGIN", false);
+            self.transaction.note_setting(sql);
+            return Ok(done);
         }
         self.begin_where_it_read().await?;
         self.room_for_settings(sql.len())?;

@@ -33,7 +33,8 @@ enum Known {
 impl Session {
     /// A Query message. Errors are reported here; only a lost client comes back as an error.
     pub async fn query(&mut self, sql: &str) -> Result<()> {
-        self.portals.remove("");
+        let unnamed = self.portals.remove("");
+        self.forget_portal(unnamed);
         self.statements.remove("");
         let scs = self.standard_conforming_strings();
         let result = match sql::split::split_statements(sql, scs) {

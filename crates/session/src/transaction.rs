@@ -142,8 +142,11 @@ impl Session {
         Ok(())
     }
 
-    /// AND CHAIN: how the next transaction is begun, as this one runs.
+    /// AND CHAIN: how the next transaction is begun, as this one runs. What it was to be is undone where it has failed, as settings are.
     fn chained(&self, t: &ast::TransactionStmt) -> Option<Vec<String>> {
+        if self.transaction.has_failed() {
+            return t.chain.then(|| vec!["BEGIN".into()]);
+        }
         let said = self.transaction.manners().map(str::to_string);
         t.chain.then(|| std::iter::once(self.transaction.last_begin().to_string()).chain(said).collect())
     }

@@ -59,7 +59,11 @@ impl Transaction {
             self.rollback().await;
             return Ok(Ended::RolledBack);
         }
-        if let Err(e) = self.raise(identity).await {
+        let whole = match self.nobody_is_lost() {
+            Ok(()) => self.raise(identity).await,
+            lost => lost,
+        };
+        if let Err(e) = whole {
             self.rollback().await;
             return Err(CommitError::RolledBack(e));
         }

@@ -25,12 +25,14 @@ pub struct Participant {
     /// By which of the transaction's statements it has joined, and by which it was used last.
     since: u64,
     used: u64,
+    /// A statement has it.
+    taken: bool,
 }
 
 impl Participant {
     /// A node that has neither written nor locked anything.
     pub fn new(lane: Lane) -> Self {
-        Participant { lane, wrote: false, locked: false, prepared: false, since: 0, used: 0 }
+        Participant { lane, wrote: false, locked: false, prepared: false, since: 0, used: 0, taken: false }
     }
 }
 
@@ -38,8 +40,10 @@ impl Participant {
 #[derive(Default)]
 pub struct Transaction {
     pub participants: Vec<Participant>,
+    /// How many were taken out for the statement at work. Who does not come back is lost, with what it did: its connection is closed.
+    out: u16,
     /// `BEGIN` with its options, as each participant gets it.
-    begin: String,
+    begin: Box<str>,
     /// Savepoints open now, oldest first, and settings made in the transaction, in order: what a node that joins
     /// later must be told.
     history: Vec<Event>,
@@ -210,7 +214,7 @@ impl Transaction {
     /// `sql`: the BEGIN that nodes get when they join. `block`: it is the client's own.
     pub fn begin(&mut self, sql: &str, block: bool) {
         debug_assert!(self.participants.is_empty());
-        self.begin = sql.to_string();
+        self.begin = sql.into();
         self.repeats = may_repeat(sql);
         (self.began_with, self.imports) = (None, false);
         self.history.clear();
@@ -225,7 +229,7 @@ impl Transaction {
     /// In another way, before any node has taken part; what was set already stays set.
     pub fn begin_as(&mut self, sql: &str) {
         debug_assert!(self.participants.is_empty());
-        self.begin = sql.to_string();
+        self.begin = sql.into();
         self.repeats = may_repeat(sql);
     }
 
@@ -292,7 +296,25 @@ impl Transaction {
         let mut p = self.participants.swap_remove(at);
         p.used = self.statement;
         self.uses += 1;
+        self.out += u16::from(!std::mem::replace(&mut p.taken, true));
         p
+    }
+
+    /// It takes part again.
+    pub fn put_back(&mut self, mut participant: Participant) {
+        self.out -= u16::from(std::mem::take(&mut participant.taken)).min(self.out);
+        self.participants.push(participant);
+    }
+
+    /// A node that took part and does not any more has undone what it did.
+    pub(crate) fn nobody_is_lost(&self) -> Result<(), PoolError> {
+        match self.out {
+            0 => Ok(()),
+            _ => Err(PoolError::Closed {
+                node: "of this transaction".into(),
+                reason: "a statement has failed on it".into(),
+            }),
+        }
     }
 
     /// BEGIN and what has happened so far: what a node that joins is told first.
@@ -301,7 +323,7 @@ impl Transaction {
             Event::Savepoint(name) => format!("SAVEPOINT {}", catalog::quote_ident(name)),
             Event::Setting(sql) => sql.clone(),
         });
-        std::iter::once(self.begin.clone()).chain(history).collect()
+        std::iter::once(self.begin.to_string()).chain(history).collect()
     }
 
     /// Tells apart what was set, and which changes of the schema were made, inside this transaction; 0: nothing.
@@ -378,6 +400,7 @@ impl Transaction {
 
     /// As [`everywhere`](Self::everywhere), without one of the nodes.
     pub async fn everywhere_but(&mut self, without: Option<NodeId>, sql: &str) -> Result<(), PoolError> {
+        self.nobody_is_lost()?;
         self.uses += 1;
         let mut first = None;
         let told = |p: &&mut Participant| Some(p.lane.node) != without;
@@ -508,6 +531,7 @@ impl Transaction {
                 p.lane.conn.mark_broken();
             }
         }
+        self.out = 0;
         self.doubtful = false;
         self.keep_all = false;
         self.asks_who_wrote = false;

@@ -55,7 +55,16 @@ update lit_null set k = 7 where k = null;
 set transform_null_equals = on;
 update lit_null set k = 7 where k = null;
 select * from lit_null;
+select r.k, d.v from lit_keyed r left join lit_null d on d.k = r.k where d.k = null;
+select count(*) from lit_keyed r left join lit_null d on d.k = r.k where d.k = null or d.k = 2;
+select count(*) from lit_null where k = null;
+select count(*) from lit_null where null = k;
+delete from lit_null where k = null;
+insert into lit_null values (null, 1);
+select count(*) from lit_null where k = null or k = 2;
 reset transform_null_equals;
+select r.k, d.v from lit_keyed r left join lit_null d on d.k = r.k where d.k = null;
+select count(*) from lit_null where k = null or k = 2;
 --! teardown
 drop table if exists lit_keyed, lit_moments, lit_null;
 drop domain if exists lit_code;

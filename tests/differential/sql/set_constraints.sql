@@ -11,6 +11,8 @@ create table sc_front.sc_own (id int primary key, up int constraint sc_twice ref
 create table sc_told (id int primary key, v int);
 create function sc_tells() returns trigger language plpgsql as $$ begin if new.v < 0 then raise exception 'sc_told has %', new.v using errcode = 'P0009'; end if; return null; end $$;
 create table sc_strict (id int primary key, up int constraint sc_strict_up references sc_plain (id));
+create table sc_late (id int unique deferrable initially deferred);
+create function sc_adds(id int) returns int language plpgsql as $$ begin insert into sc_late values (id); return id; end $$;
 --! distribute sc_parent k
 --! distribute sc_child k
 --! distribute sc_unique k
@@ -21,6 +23,8 @@ alter table sc_ref add constraint sc_ref_up foreign key (up) references sc_ref (
 alter table sc_child add constraint sc_twice foreign key (id) references sc_ref (id) deferrable;
 create constraint trigger sc_told_of after insert or update on sc_told deferrable initially immediate for each row execute function sc_tells();
 --! reset
+delete from sc_late;
+insert into sc_late values (1);
 delete from sc_told;
 delete from sc_child;
 delete from sc_parent;
@@ -32,8 +36,8 @@ delete from sc_ref;
 insert into sc_ref values (1, null), (2, 1);
 insert into sc_unique select k, n from generate_series(1, 8) k, generate_series(1, 2) n;
 --! teardown
-drop table if exists sc_child, sc_parent, sc_unique, sc_ref, sc_local, sc_strict, sc_plain, sc_told cascade;
-drop function if exists sc_tells;
+drop table if exists sc_child, sc_parent, sc_unique, sc_ref, sc_local, sc_strict, sc_plain, sc_told, sc_late cascade;
+drop function if exists sc_tells, sc_adds;
 drop schema if exists sc_front cascade;
 --! tests
 -- all, before any node but home takes part
@@ -258,3 +262,31 @@ insert into sc_made values (1, 2);
 insert into sc_made values (2, 1);
 set constraints sc_made_up immediate;
 rollback;
+-- what a node finds out at its COMMIT of what it has written, by whatever statement, is found out before another has committed
+begin;
+-- rows vary
+explain (analyze, costs off) insert into sc_late values (1);
+insert into sc_parent values (50, 1);
+insert into sc_parent values (51, 1);
+insert into sc_parent values (52, 1);
+commit;
+begin;
+-- rows vary
+explain (analyze, costs off, format json) insert into sc_late values (1);
+insert into sc_parent values (50, 1), (51, 1), (52, 1);
+commit;
+begin;
+declare sc_c cursor for select sc_adds(1);
+fetch all from sc_c;
+insert into sc_parent values (50, 1);
+insert into sc_parent values (51, 1);
+insert into sc_parent values (52, 1);
+commit;
+begin;
+-- rows vary
+explain (analyze, costs off) update sc_parent set n = 7 where k = 1;
+-- rows vary
+explain (analyze, costs off, format json) update sc_parent set n = 7 where k = 2;
+insert into sc_parent values (50, 1);
+commit;
+select count(*) from sc_parent where k between 50 and 52;

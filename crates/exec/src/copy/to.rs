@@ -96,12 +96,20 @@ impl<C: Client> Work<'_, C> {
         }
         let mut lanes = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
-            let mut p = self.lane(*node).await?;
             let options_text = option_list(&copy.options, i == 0)?;
-            p.lane.put_query(&looks.in_front(*node, &format!("COPY ({query}) TO STDOUT{options_text}")));
-            let flushed = p.lane.conn.flush().await;
-            lanes.push(p);
-            flushed?;
+            let flushed = match self.lane(*node).await {
+                Ok(mut p) => {
+                    p.lane.put_query(&looks.in_front(*node, &format!("COPY ({query}) TO STDOUT{options_text}")));
+                    let flushed = p.lane.conn.flush().await;
+                    lanes.push(p);
+                    flushed.map_err(ExecError::from)
+                }
+                Err(e) => Err(e),
+            };
+            if let Err(e) = flushed {
+                self.abandon(lanes).await;
+                return Err(e);
+            }
         }
         let mut count = 0;
         let mut started = false;

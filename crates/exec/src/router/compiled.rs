@@ -144,7 +144,7 @@ pub struct Compiled {
     /// may have its prepared statement on a node.
     pub own: u64,
     /// Its text holds a value of this execution: nodes keep nothing for it.
-    pub once: bool,
+    once: OnceLock<bool>,
     template_text: Vec<u8>,
     /// Literals of the plan by their byte offset: which literal of the template, and whether a minus is before it.
     literals: FastMap<usize, (usize, bool)>,
@@ -216,7 +216,7 @@ impl Compiled {
         let schemas_are_open = plan.whole().tables.iter().all(|t| t.relation.schema_is_open);
         Compiled {
             own: 0,
-            once: false,
+            once: OnceLock::new(),
             schemas_are_open,
             named_by: Mutex::default(),
             shared_literals,
@@ -254,13 +254,24 @@ impl Compiled {
     /// A statement with parameters comes again, with others; one without if it came before.
     pub fn keep(&self, request: &Request<'_>) -> Keep {
         let again = request.bound.is_some() || self.has_run.load(Ordering::Relaxed);
-        if !again || self.own != 0 || self.once {
+        if !again || self.own != 0 || self.comes_once() {
             return Keep::No;
         }
         match request.bound.zip(self.plan.whole().narrow).is_some_and(|(bound, range)| bound.is_narrow(range)) {
             true => Keep::OnePlan,
             false => Keep::Yes,
         }
+    }
+
+    /// It holds a value of this execution.
+    pub fn is_once(self) -> Self {
+        Compiled { once: OnceLock::from(true), ..self }
+    }
+
+    /// Nodes keep nothing for it: it holds a value of this execution, or a literal that may stand for a moment, which PostgreSQL reads when it reads the
+    /// statement ('today').
+    pub fn comes_once(&self) -> bool {
+        *self.once.get_or_init(|| names_moment(&self.text))
     }
 
     /// From now on it has run once.
@@ -391,4 +402,15 @@ impl Compiled {
         }
         *keys.entry((shard, settings)).or_insert_with(make)
     }
+}
+
+/// A literal of the text may stand for a moment.
+fn names_moment(text: &str) -> bool {
+    if !sql::moments::mentions(text) {
+        return false;
+    }
+    let mut t = Template::new();
+    let unread = t.scan(text, true).is_err();
+    let may = |at| t.literal_value(text, at).map_or(true, |value| plan::clock_text::may_name(&value));
+    unread || (0..t.literals().len()).any(may)
 }

@@ -187,8 +187,9 @@ fn array(request: &Request, n: usize, cast: Option<u32>, ty: u32) -> Vec<Value> 
         }
         return inner
             .split(',')
-            .filter(|e| !e.trim().eq_ignore_ascii_case("null"))
-            .map(|e| match key::parse_text(element, e.trim()) {
+            .map(key::trim_space)
+            .filter(|e| !e.eq_ignore_ascii_case("null"))
+            .map(|e| match key::parse_text(element, e) {
                 Ok(v) => converted(element, ty, &v),
                 Err(_) => Value::Unknown,
             })

@@ -95,7 +95,7 @@ impl<C: Client> Work<'_, C> {
         if let Some(described) = compiled.described.get() {
             let _ = anew.described.set(described.clone());
         }
-        (anew.once, anew.own) = (true, compiled.own);
-        Ok(Some(anew))
+        anew.own = compiled.own;
+        Ok(Some(anew.is_once()))
     }
 }

@@ -111,7 +111,7 @@ impl<C: Client> Work<'_, C> {
             p.lane.conn.mark_broken();
         }
         if self.transaction.is_active() {
-            self.transaction.participants.push(p);
+            self.transaction.put_back(p);
         }
         known.then_some(taken)
     }

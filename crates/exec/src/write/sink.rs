@@ -207,7 +207,13 @@ impl Sink {
             lines: None,
         };
         for node in nodes {
-            let mut p = work.lane(node).await?;
+            let mut p = match work.lane(node).await {
+                Ok(p) => p,
+                Err(e) => {
+                    work.abandon(sink.lanes).await;
+                    return Err(e);
+                }
+            };
             p.wrote = true;
             sink.lanes.push(p);
             sink.batches.push(Arrays::of_text(sink.columns.len()));

@@ -47,6 +47,9 @@ impl<'a> Analysis<'a> {
                     return;
                 }
                 let (Some(l), Some(r)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return };
+                if keys::is_bare_null(l) || keys::is_bare_null(r) {
+                    return;
+                }
                 let (lv, rv) = (self.var(l, scope), self.var(r, scope));
                 match kind {
                     ast::AExprKind::AexprOp => match (lv, rv) {
@@ -221,6 +224,7 @@ impl<'a> Analysis<'a> {
                 return None;
             }
             match (plain, within) {
+                (true, _) if keys::is_bare_null(r) => return None,
                 (true, _) => values.push(keys::constant(r)?),
                 (_, true) => values.extend(keys::list(r)?),
                 _ => return None,

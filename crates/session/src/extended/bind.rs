@@ -87,7 +87,8 @@ impl Session {
         }
         self.large_values |= frame.body().len() >= LARGE;
         let _taken = if b.portal.is_empty() { None } else { Some(self.memory.take(frame.raw.len())?) };
-        self.portals.insert(b.portal, Portal { prepared, bound, state: None, _taken });
+        let before = self.portals.insert(b.portal, Portal { prepared, bound, state: None, _taken });
+        self.forget_portal(before);
         backend::bind_complete(self.out());
         Ok(())
     }

@@ -57,7 +57,7 @@ impl Session {
             && (self.transaction.is_active()
                 || matches!(portal.state, Some(PortalState::Done { .. } | PortalState::Spread { .. })))
         {
-            self.portals.insert(name, portal);
+            let _ = self.portals.insert(name, portal);
         }
         self.io.all_is_told()?;
         let done = result?;

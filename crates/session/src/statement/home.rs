@@ -33,6 +33,11 @@ impl Session {
         }
         let mut p = work.lane(node).await?;
         p.wrote |= writes(sql);
+        if !p.wrote && runs_query(sql) {
+            // Functions in it may write, and rows be locked: only the node knows, and is asked before a commit over several.
+            p.wrote = true;
+            work.transaction.asks_who_wrote = true;
+        }
         p.locked |= sql::split::first_keyword(sql).eq_ignore_ascii_case("LOCK");
         p.lane.put_query(sql);
         let result = match p.lane.conn.flush().await {
