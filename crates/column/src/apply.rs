@@ -36,8 +36,10 @@ pub struct Writer {
     pub(crate) shared: Arc<Shared>,
     /// By their tables' oids.
     pub(crate) copies: HashMap<u32, Vec<Held>>,
-    /// The transaction that is being read: where its commit begins, and whether it was applied before.
-    current: Option<(Lsn, bool)>,
+    /// The transaction that is being read.
+    current: Option<Current>,
+    /// Which ones are to be committed.
+    transactions: Vec<u32>,
     /// All before this is applied, or in the batch.
     done: Lsn,
     /// DuckDB has a transaction.
@@ -61,6 +63,15 @@ pub struct Writer {
     last_stored: Instant,
 }
 
+/// A transaction of the node's.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    /// Where its commit begins.
+    last: Lsn,
+    number: u32,
+    was_applied: bool,
+}
+
 impl Writer {
     pub(crate) fn new(conn: Connection, shared: Arc<Shared>, copies: HashMap<u32, Vec<Held>>) -> Self {
         let now = Instant::now();
@@ -70,6 +81,7 @@ impl Writer {
             shared,
             copies,
             current,
+            transactions: Vec::new(),
             done,
             open: false,
             pending: false,
@@ -116,6 +128,7 @@ impl Writer {
         (self.current, self.pending) = (None, false);
         self.signed.clear();
         self.removed.clear();
+        self.transactions.clear();
         for held in self.copies.values_mut().flatten() {
             held.net = Net::default();
             held.places = None;
@@ -128,7 +141,7 @@ impl Writer {
     fn fail(&mut self, error: &Error) {
         tracing::warn!("what was read of the node's stream can't be used: {error}");
         self.failed = true;
-        let at = self.current.map_or(self.done, |(last, _)| last.max(self.done));
+        let at = self.current.map_or(self.done, |current| current.last.max(self.done));
         self.undo();
         if let Error::Copy { id, why } = error {
             if let Err(error) = self.lose(*id, why) {
@@ -150,10 +163,9 @@ impl Writer {
 
     /// The copy is no more, and will be made anew.
     fn lose(&mut self, id: i64, why: &str) -> Result<()> {
-        self.drop_copy(id)?;
         self.shared.set_state(id, State::Rebuilding, why);
         self.shared.attention.notify_one();
-        Ok(())
+        self.drop_copy(id)
     }
 
     /// Reads messages of a stream, in order. Who reads one that has ended may not have heard of it yet.
@@ -179,7 +191,9 @@ impl Writer {
 
     fn message(&mut self, message: Message<'_>) -> Result<()> {
         match message {
-            Message::Begin { last } => self.current = Some((last, last < self.done)),
+            Message::Begin { last, transaction } => {
+                self.current = Some(Current { last, number: transaction, was_applied: last < self.done });
+            }
             Message::Commit { end } => {
                 self.current = None;
                 self.done = self.done.max(end);
@@ -222,7 +236,7 @@ impl Writer {
     }
 
     fn change(&mut self, relation: u32, f: impl Fn(&mut Held, &[usize]) -> Result<()>) -> Result<()> {
-        let Some((last, was_applied)) = self.current else {
+        let Some(Current { last, number, was_applied }) = self.current else {
             return Err(Error::surprise("a change came outside of a transaction"));
         };
         let mut is_full = false;
@@ -236,6 +250,9 @@ impl Writer {
             f(held, &places)?;
             held.places = Some(places);
             self.pending = true;
+            if self.transactions.last() != Some(&number) {
+                self.transactions.push(number);
+            }
             is_full |= held.net.bytes() >= BATCH_BYTES;
         }
         if is_full { self.flush() } else { Ok(()) }
@@ -309,6 +326,7 @@ impl Writer {
         let removals: Vec<_> =
             std::mem::take(&mut self.removed).into_iter().map(|id| self.shared.removals.of(id)).collect();
         let changes: Vec<_> = removals.iter().map(|of| of.changes()).chain([self.shared.content.changes()]).collect();
+        self.shared.unseen.applied(self.transactions.drain(..));
         self.conn.execute_batch("COMMIT")?;
         drop(changes);
         for id in self.signed.drain(..) {

@@ -32,15 +32,16 @@ pub async fn copy_in(shared: &Shared, writer: &Handle, control: &mut Conn, wante
     let Found::Can(table) = definition::read(control, wanted).await? else {
         return Err(Error::Copy { id: wanted.id, why: "it can't be copied any more".into() });
     };
-    let added = publish(control, &shared.config.slot, wanted.relation, &table).await?;
+    publish(control, &shared.config.slot, wanted.relation, &table).await?;
     let mut source = node::connect_to_replicate(&shared.config).await?;
     // Of this process and this copy; it goes with the connection.
     let temporary = format!("{}_{}_{}", shared.config.slot, wanted.id, source.pid());
-    if added && forgets_publications(control).await? {
+    if forgets_publications(control).await? {
         // Every transaction ends that began before.
         source.simple(&format!("CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL pgoutput")).await?;
         source.simple(&format!("DROP_REPLICATION_SLOT \"{temporary}\"")).await?;
-        control.simple(&published::told_again(&shared.config.slot)).await?;
+        let (schema, name) = (&table.schema, &table.name);
+        control.simple(&published::again(&shared.config.slot, wanted.relation, schema, name)).await?;
     }
     source.simple("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ").await?;
     let slot = format!("CREATE_REPLICATION_SLOT \"{temporary}\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use')");
@@ -96,8 +97,8 @@ async fn forgets_publications(control: &mut Conn) -> Result<bool> {
     })
 }
 
-/// The table is in the publication, with all its rows and columns. Whether it was not before.
-async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &Definition) -> Result<bool> {
+/// The table is in the publication, with all its rows and columns.
+async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &Definition) -> Result<()> {
     let sql = format!(
         "SELECT r.prqual IS NULL AND r.prattrs IS NULL FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
          WHERE p.pubname = {} AND r.prrelid = {relation}::oid",
@@ -106,12 +107,12 @@ async fn publish(control: &mut Conn, publication: &str, relation: u32, table: &D
     let there = control.simple(&sql).await?;
     let (schema, name) = (&table.schema, &table.name);
     match cell(&there, 0) {
-        Some("t") => return Ok(false),
+        Some("t") => return Ok(()),
         Some(_) => control.simple(&published::without(publication, relation, schema, name)).await?,
         None => vec![],
     };
     control.simple(&published::with(publication, relation, schema, name)).await?;
-    Ok(true)
+    Ok(())
 }
 
 /// A table without partitions: itself, or one of them.

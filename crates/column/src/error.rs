@@ -27,6 +27,11 @@ pub enum Error {
     /// What the node said does not fit what is known of it.
     #[error("{0}")]
     Surprise(String),
+    /// The node's `synchronous_standby_names`.
+    #[error(
+        "synchronous_standby_names is '{0}': commits would wait for column stores in place of standbys. Name the standbys there, without '*'"
+    )]
+    Standby(String),
     /// The copy's thread is gone: the process ends.
     #[error("the thread that writes is gone")]
     Gone,
@@ -54,7 +59,7 @@ impl Error {
     /// Its SQLSTATE, for whoever asks.
     pub fn sqlstate(&self) -> &'static str {
         match self {
-            Error::NotFresh(_) | Error::Node(_) => NOT_FRESH,
+            Error::NotFresh(_) | Error::Node(_) | Error::Standby(_) => NOT_FRESH,
             Error::Changed(_) | Error::Copy { .. } => CHANGED,
             Error::TooMuch { .. } => TOO_MUCH,
             Error::Duck(_) | Error::Answer(_) => FAILED,

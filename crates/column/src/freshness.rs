@@ -15,6 +15,7 @@ use crate::fingerprint::{self, Facts};
 use crate::lsn::Lsn;
 use crate::node::{self, cell};
 use crate::shared::{Identity, Shared};
+use crate::unseen::NodeSnapshot;
 
 /// Who may wait for an answer at once.
 const WAITING: usize = 256;
@@ -107,6 +108,28 @@ impl Freshness {
     }
 }
 
+/// Between two looks at what the node does not show yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+impl Freshness {
+    /// Waits until the node shows these transactions, of which it has told. `moment`: what it showed when it was asked last.
+    pub async fn shows(&self, mut unseen: Vec<u32>, mut moment: Option<Moment>) -> Result<()> {
+        loop {
+            if let Some(snapshot) = moment.and_then(|moment| NodeSnapshot::parse(&moment.snapshot)) {
+                unseen.retain(|transaction| !snapshot.shows(*transaction));
+            }
+            if unseen.is_empty() {
+                return Ok(());
+            }
+            moment = self.end().await?.moment;
+            if moment.as_ref().and_then(|moment| NodeSnapshot::parse(&moment.snapshot)).is_none() {
+                return Err(Error::surprise("the node does not say what it shows"));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
 /// A connection to the server that the stream comes from, and to no other.
 async fn connect(shared: &Shared) -> Result<Conn> {
     let mut conn = node::connect(&shared.config).await?;
@@ -155,7 +178,10 @@ async fn ask_ends(shared: Arc<Shared>, mut waiting: mpsc::Receiver<WaitsForEnd>)
         let rows = answered.and_then(|mut answers| answers.pop().unwrap_or(Err(Error::Gone)));
         let end = rows.as_ref().ok().and_then(|rows| cell(rows, 0)?.parse::<Lsn>().ok());
         let flushed = rows.as_ref().ok().and_then(|rows| cell(rows, 1)?.parse::<Lsn>().ok());
-        let snapshot = rows.as_ref().ok().and_then(|rows| cell(rows, 3)).map(Arc::from);
+        let snapshot: Option<Arc<str>> = rows.as_ref().ok().and_then(|rows| cell(rows, 3)).map(Arc::from);
+        if let Some(snapshot) = snapshot.as_deref().and_then(NodeSnapshot::parse) {
+            shared.unseen.shown(&snapshot);
+        }
         let moment = kept.as_ref().zip(snapshot).map(|(kept, snapshot)| Moment { connection: kept.number, snapshot });
         let why = rows.as_ref().err().map_or_else(|| "the node has no log".to_string(), ToString::to_string);
         for WaitsForEnd { answer } in batch.drain(..) {

@@ -53,5 +53,6 @@ pub mod status;
 pub mod store;
 pub mod types;
 pub mod unchanged;
+pub mod unseen;
 pub mod value;
 pub mod wanted;

@@ -108,13 +108,24 @@ impl Writer {
     pub fn begin_anew(&mut self, stored: &Stored) -> Result<()> {
         self.end_stream();
         self.shared.begin_anew(Position::default());
-        for id in self.ids() {
-            self.drop_copy(id)?;
-        }
-        self.conn.execute_batch("BEGIN TRANSACTION; DELETE FROM herd_state")?;
+        // Nobody reads them from here on, whatever becomes of it.
+        let mut made = self.shared.made.write();
+        made.clear();
+        let all = self.ids();
+        let removals: Vec<_> = all.iter().map(|id| self.shared.removals.of(*id)).collect();
+        let _changes: Vec<_> = removals.iter().map(|of| of.changes()).chain([self.shared.content.changes()]).collect();
+        self.conn.execute_batch("BEGIN TRANSACTION")?;
+        let gone: String = all.iter().map(|id| removed(*id)).collect();
         let values = duckdb::params![stored.system, stored.slot, stored.lsn.0];
-        self.conn.execute("INSERT INTO herd_state VALUES (?, ?, ?)", values)?;
-        self.conn.execute_batch("COMMIT")?;
+        let replaced = self
+            .conn
+            .execute_batch(&format!("{gone}DELETE FROM herd_copy; DELETE FROM herd_state"))
+            .and_then(|()| self.conn.execute("INSERT INTO herd_state VALUES (?, ?, ?)", values))
+            .and_then(|_| self.conn.execute_batch("COMMIT"));
+        replaced.inspect_err(|_| {
+            let _ = self.conn.execute_batch("ROLLBACK");
+        })?;
+        self.copies.clear();
         self.shared.begin_anew(Position { applied: stored.lsn, stored: stored.lsn });
         Ok(())
     }
@@ -136,30 +147,21 @@ impl Writer {
         Ok(Some((held.fingerprint.clone(), columns)))
     }
 
-    /// Of which table a copy is, by its oid, if no other copy is of the same.
-    pub fn relation_alone(&self, id: i64) -> Option<u32> {
-        let is_alone = |of: &[Held]| of.len() == 1 && of[0].id == id;
-        self.copies.iter().find(|(_, of)| is_alone(of)).map(|(relation, _)| *relation)
-    }
-
     /// Nothing of this copy stays. The stream must not be in the middle of something.
     pub fn drop_copy(&mut self, id: i64) -> Result<()> {
+        let mut made = self.shared.made.write();
+        // Nobody reads it from here on, whatever becomes of it; until it is gone from the file, it gets what the stream tells.
+        made.remove(&id);
+        let removals = self.shared.removals.of(id);
+        let _changes = [self.shared.content.changes(), removals.changes()];
+        let sql = format!("BEGIN TRANSACTION; {}COMMIT", removed(id));
+        self.conn.execute_batch(&sql).inspect_err(|_| {
+            let _ = self.conn.execute_batch("ROLLBACK");
+        })?;
         self.copies.retain(|_, of| {
             of.retain(|held| held.id != id);
             !of.is_empty()
         });
-        let sql = format!(
-            "BEGIN TRANSACTION; DELETE FROM herd_copy WHERE id = {id}; DROP TABLE IF EXISTS {}; DROP TABLE IF EXISTS load_{id}; DROP TABLE IF EXISTS {}; COMMIT",
-            table(id),
-            noted(id)
-        );
-        let mut made = self.shared.made.write();
-        let removals = self.shared.removals.of(id);
-        let _changes = [self.shared.content.changes(), removals.changes()];
-        self.conn.execute_batch(&sql).inspect_err(|_| {
-            let _ = self.conn.execute_batch("ROLLBACK");
-        })?;
-        made.remove(&id);
         Ok(())
     }
 
@@ -229,6 +231,15 @@ impl Writer {
         self.conn.execute("INSERT INTO herd_copy VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)?;
         Ok(())
     }
+}
+
+/// What takes all of a copy out of the file.
+fn removed(id: i64) -> String {
+    format!(
+        "DELETE FROM herd_copy WHERE id = {id}; DROP TABLE IF EXISTS {}; DROP TABLE IF EXISTS load_{id}; DROP TABLE IF EXISTS {}; ",
+        table(id),
+        noted(id)
+    )
 }
 
 /// A file that can't be opened is of no use, but somebody may want to see why.

@@ -8,10 +8,13 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::shared::Identity;
 
+/// How it calls itself.
+pub const NAME: &str = "herd-column";
+
 /// Nothing that is set for the role or the database decides what texts mean.
 const STARTUP: [(&str, &str); 4] = [
     ("client_encoding", "UTF8"),
-    ("application_name", "herd-column"),
+    ("application_name", NAME),
     ("TimeZone", "UTC"),
     (
         "options",

@@ -11,9 +11,10 @@ type Result<T> = std::result::Result<T, WireError>;
 /// One of pgoutput's messages.
 #[derive(Debug, PartialEq)]
 pub enum Message<'a> {
-    /// `last`: where the transaction's commit record begins.
+    /// `last`: where the transaction's commit record begins. `transaction`: the lower half of its number.
     Begin {
         last: Lsn,
+        transaction: u32,
     },
     /// `end`: where the commit record ends.
     Commit {
@@ -72,7 +73,11 @@ pub enum Cell<'a> {
 pub fn message(data: &[u8]) -> Result<Message<'_>> {
     let mut r = Reader::new(data);
     Ok(match r.u8()? {
-        b'B' => Message::Begin { last: lsn(&mut r)? },
+        b'B' => {
+            let last = lsn(&mut r)?;
+            r.bytes(8)?;
+            Message::Begin { last, transaction: r.u32()? }
+        }
         b'C' => {
             r.bytes(1 + 8)?;
             Message::Commit { end: lsn(&mut r)? }
@@ -156,8 +161,8 @@ mod tests {
     fn messages_are_read() {
         let (id, two) = (&7u32.to_be_bytes()[..], &2i16.to_be_bytes()[..]);
         let row = |a: &[u8], b: &[u8]| [two, a, b].concat();
-        let begin = [b"B", &5u64.to_be_bytes()[..], &[0; 12]].concat();
-        assert_eq!(message(&begin).unwrap(), Message::Begin { last: Lsn(5) });
+        let begin = [b"B", &5u64.to_be_bytes()[..], &[0; 8], &7u32.to_be_bytes()].concat();
+        assert_eq!(message(&begin).unwrap(), Message::Begin { last: Lsn(5), transaction: 7 });
         let commit = [b"C\0", &5u64.to_be_bytes()[..], &9u64.to_be_bytes(), &[0; 8]].concat();
         assert_eq!(message(&commit).unwrap(), Message::Commit { end: Lsn(9) });
         let told = [b"R", id, b"s\0t\0d", &1i16.to_be_bytes(), b"\x01a\0", &20u32.to_be_bytes(), &[255; 4]].concat();

@@ -13,9 +13,10 @@ pub fn without(publication: &str, relation: u32, schema: &str, name: &str) -> St
     changed("DROP", "NOT EXISTS", publication, relation, schema, name)
 }
 
-/// Nothing of it changes, but all that is known of it is looked up anew (`AlterPublicationOptions` in publicationcmds.c).
-pub fn told_again(publication: &str) -> String {
-    format!("ALTER PUBLICATION {} SET (publish_via_partition_root = true)", quote_ident(publication))
+/// The table is in it as it was, but what servers know of that is looked up anew.
+pub fn again(publication: &str, relation: u32, schema: &str, name: &str) -> String {
+    let (publication_name, table) = (quote_ident(publication), qualified(schema, name));
+    format!("ALTER PUBLICATION {publication_name} DROP TABLE {table}; {}", with(publication, relation, schema, name))
 }
 
 /// One string, so one transaction: an error in its second statement undoes the first.

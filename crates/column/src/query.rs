@@ -17,6 +17,8 @@ const ROWS_MAX: u64 = 10_000_000;
 pub struct Query {
     /// Of all SELECTs.
     pub tables: Vec<Table>,
+    /// Which server its node is to the asker: its system identifier and timeline, between them `/`.
+    pub server: Option<String>,
     /// In the order of their answers.
     pub selects: Vec<Select>,
     pub wait_ms: u64,
@@ -69,6 +71,8 @@ struct Header {
     in_pieces: bool,
     #[serde(default)]
     explain: bool,
+    #[serde(default)]
+    server: Option<String>,
     /// More SELECTs, to be answered from the same moment.
     #[serde(default)]
     more: Vec<More>,
@@ -118,6 +122,7 @@ impl Query {
         }
         Ok(Query {
             tables,
+            server: header.server,
             selects,
             wait_ms: header.wait_ms.min(60_000),
             stale_ms: header.stale_ms,

@@ -4,6 +4,8 @@
 //! Where all is applied that is known of the log, (3) and (5) begin beside (1): if the log turns out to end where the snapshot does, or before, the
 //! snapshot has all that was committed when the read began, and else it begins again as above.
 //!
+//! What a snapshot has that the node does not show yet (`unseen.rs`) is waited for beside (5).
+//!
 //! Why (4) is after (3): what rewrote a table before (4) is seen by (4); what rewrites it later is not in the snapshot.
 //! It does not know who asks.
 
@@ -50,6 +52,7 @@ impl Reads {
     pub async fn read(&self, query: Query) -> Result<Answer> {
         let came = Instant::now();
         self.all_are_ready(&query.tables)?;
+        self.is_asked_of(&query)?;
         let query = Arc::new(query);
         if query.stale_ms.is_none()
             && self.shared.is_level()
@@ -58,7 +61,7 @@ impl Reads {
             return Ok(answer);
         }
         let moment = self.fresh(&query, came).await?;
-        self.snapshot_and_run(&query, async { Ok(Some(moment)) }).await?.ok_or(Error::Gone)
+        self.snapshot_and_run(&query, came, async { Ok(Some(moment)) }).await?.ok_or(Error::Gone)
     }
 
     /// `None`: the log had gone on, or it is not known.
@@ -72,13 +75,14 @@ impl Reads {
             let is_all = lsn <= applied && *self.shared.identity.lock() == of;
             Ok(is_all.then_some(moment))
         };
-        self.snapshot_and_run(query, seen).await
+        self.snapshot_and_run(query, came, seen).await
     }
 
     /// Steps 3 to 5, with the moment that they are good for; `None` where that is none.
     async fn snapshot_and_run(
         &self,
         query: &Arc<Query>,
+        came: Instant,
         moment: impl Future<Output = Result<Option<Option<Moment>>>>,
     ) -> Result<Option<Answer>> {
         let mut reader = self.readers.get().await?;
@@ -93,17 +97,25 @@ impl Reads {
             }
             let zeros = if made.iter().any(|made| made.signed_zeros) { Zeros::Unsure } else { Zeros::Sure };
             let has_first_bytes = made.iter().all(|made| made.first_bytes);
-            let _ = began.send((made, content));
+            // Whoever commits later than this is not in the snapshot.
+            let unseen = shared.unseen.all();
+            let _ = began.send((made, content, unseen));
             run(conn, &asked, has_first_bytes, zeros, rows.as_ref().map(|rows| (&*kept, rows)))
         });
         let same = async {
             let (begun, moment) = tokio::join!(begun, moment);
             let Some(moment) = moment? else { return Ok::<_, Error>(false) };
             // Else the answer says why there is no snapshot.
-            if let Ok((made, content)) = begun {
+            if let Ok((made, content, unseen)) = begun {
+                if query.stale_ms.is_none() {
+                    let shown = timeout(left(query, came), self.freshness.shows(unseen, moment.clone()));
+                    let late = |_| Error::NotFresh("a commit waits for a standby of the node".into());
+                    shown.await.map_err(late)??;
+                }
                 let seen = moment.zip(content).map(|(moment, content)| Seen { moment, content });
                 self.all_are_same(&query.tables, &made, seen.as_ref()).await?;
             }
+            self.is_asked_of(query)?;
             Ok(true)
         };
         tokio::pin!(same, answer);
@@ -112,6 +124,20 @@ impl Reads {
             biased;
             is_good = &mut same => if is_good? { answer.await.map(Some) } else { Ok(None) },
             answer = &mut answer => if same.await? { answer.map(Some) } else { Ok(None) },
+        }
+    }
+
+    /// Copies are of the server that the asker has for the node, and not of another with the same tables: one that it was restored from, or that was
+    /// followed by a standby.
+    fn is_asked_of(&self, query: &Query) -> Result<()> {
+        let Some(server) = &query.server else { return Ok(()) };
+        let own = self.shared.identity.lock().as_ref().map(ToString::to_string);
+        match own.as_ref() == Some(server) {
+            true => Ok(()),
+            false => Err(Error::Changed(format!(
+                "the copies are of server {}, and the asker's node is {server}",
+                own.as_deref().unwrap_or("none yet")
+            ))),
         }
     }
 

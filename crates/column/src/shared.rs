@@ -2,6 +2,7 @@
 //! by itself.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::unchanged::{Content, Removals};
+use crate::unseen::Unseen;
 
 /// How far the node's log is in DuckDB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +29,13 @@ pub struct Position {
 pub struct Identity {
     pub system: String,
     pub timeline: String,
+}
+
+/// As it is stored, and asked for.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.system, self.timeline)
+    }
 }
 
 /// For so long it is tried again before anybody is told.
@@ -121,6 +130,7 @@ pub struct Shared {
     pub content: Content,
     /// The same for who commits that rows of a copy are gone, or that the copy is another one.
     pub removals: Removals,
+    pub unseen: Unseen,
     pub identity: Mutex<Option<Identity>>,
     /// What readers wait for, at most.
     wanted: AtomicU64,
@@ -151,6 +161,7 @@ impl Shared {
             made: RwLock::default(),
             content: Content::default(),
             removals: Removals::default(),
+            unseen: Unseen::default(),
             identity: Mutex::default(),
             wanted: AtomicU64::new(0),
             waits: Notify::new(),

@@ -11,7 +11,7 @@ use crate::jobs::Handle;
 use crate::load::Stored;
 use crate::lsn::Lsn;
 use crate::node::{self, cell};
-use crate::shared::{Identity, Position, Shared};
+use crate::shared::{Position, Shared};
 
 /// A slot that was just left may be active a while longer.
 const ACTIVE_TRIES: usize = 50;
@@ -26,12 +26,32 @@ pub struct Slot {
     pub held_bytes: u64,
 }
 
+/// Commits must not wait for a store instead of a standby: the transactions would be gone with the node. PostgreSQL counts every walsender, whatever it
+/// sends (`SyncRepGetStandbyPriority` in syncrep.c).
+pub async fn is_no_standby(conn: &mut Conn) -> Result<()> {
+    let names = conn.simple("SELECT current_setting('synchronous_standby_names')").await?;
+    let names = cell(&names, 0).unwrap_or_default().to_lowercase();
+    match names.contains('*') || names.contains(node::NAME) {
+        true => Err(Error::Standby(names)),
+        false => Ok(()),
+    }
+}
+
+/// Commits that are in the log and wait for a standby may be in the copies already, and the node does not show them.
+async fn note_unseen(conn: &mut Conn, shared: &Shared) -> Result<()> {
+    let waiting = "SELECT backend_xid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND backend_xid IS NOT NULL";
+    let rows = conn.simple(waiting).await?;
+    shared.unseen.applied(rows.iter().filter_map(|row| row.first()?.as_deref()?.parse::<u32>().ok()));
+    Ok(())
+}
+
 /// Sees to it that the stream can be begun.
 pub async fn prepare(conn: &mut Conn, shared: &Shared, writer: &Handle) -> Result<()> {
     let name = &shared.config.slot;
+    is_no_standby(conn).await?;
+    note_unseen(conn, shared).await?;
     let identity = node::identity(conn).await?;
-    let Identity { system, timeline } = &identity;
-    let system = format!("{system}/{timeline}");
+    let system = identity.to_string();
     let published = publication(conn, name).await?;
     let stored = writer.call(|w| w.stored()).await??;
     let slot = look(conn, name).await?;

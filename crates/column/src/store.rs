@@ -44,6 +44,8 @@ struct Store {
     failed: HashMap<i64, (Duration, Instant)>,
     /// When copies were made, of late.
     made: Vec<(i64, Instant)>,
+    /// Nothing is read of the node, lest its commits wait for that.
+    stands_aside: bool,
 }
 
 /// What there is to do while the stream is not read.
@@ -55,12 +57,17 @@ struct Work {
 
 /// For as long as the process lives.
 pub async fn run(shared: Arc<Shared>, writer: Handle, others: Others) -> Infallible {
-    let mut store = Store { shared, writer, others, failed: HashMap::new(), made: Vec::new() };
+    let mut store = Store { shared, writer, others, failed: HashMap::new(), made: Vec::new(), stands_aside: false };
     let mut pause = AGAIN_FIRST;
     loop {
         let began = Instant::now();
         let Err(error) = store.round().await;
         tracing::warn!("{error}");
+        if let Error::Standby(_) = error {
+            // Nobody waits for it meanwhile.
+            store.shared.is_stuck(&error.to_string());
+            store.stands_aside = true;
+        }
         if let Error::TooMuch { .. } = error {
             store.drop_slot().await;
             pause = AGAIN_LAST;
@@ -75,6 +82,9 @@ impl Store {
     async fn round(&mut self) -> Result<Infallible> {
         let mut control = node::connect(&self.shared.config).await?;
         slot::prepare(&mut control, &self.shared, &self.writer).await?;
+        if std::mem::take(&mut self.stands_aside) {
+            self.shared.goes_on();
+        }
         control.simple("LISTEN herd_column").await?;
         loop {
             let (shared, writer) = (self.shared.clone(), self.writer.clone());
@@ -141,6 +151,7 @@ impl Store {
     /// A slot that holds back too much log is worth less than the node's disk.
     async fn watch_slot(&self, control: &mut Conn) -> Result<()> {
         let config = &self.shared.config;
+        slot::is_no_standby(control).await?;
         if !slot::is_published(control, &config.slot).await? {
             return Err(Error::surprise("the publication is not as it was"));
         }
@@ -158,6 +169,7 @@ impl Store {
     async fn look(&mut self, control: &mut Conn) -> Result<Work> {
         let listed = wanted::read(control).await?;
         let held = self.writer.call(|w| w.held()).await?;
+        self.unpublish(control, &listed, &held).await?;
         let mut work = Work::default();
         for (id, relation) in &held {
             if !listed.iter().any(|wanted| wanted.id == *id && wanted.relation == *relation) {
@@ -236,8 +248,7 @@ impl Store {
 
     async fn work(&mut self, control: &mut Conn, work: Work) -> Result<()> {
         for id in work.drop {
-            let remade = work.make.iter().any(|wanted| wanted.id == id);
-            self.give_up(control, id, remade).await?;
+            self.writer.call(move |w| w.drop_copy(id)).await??;
         }
         let mut large = false;
         for wanted in work.make {
@@ -284,22 +295,20 @@ impl Store {
         }
     }
 
-    async fn give_up(&self, control: &mut Conn, id: i64, remade: bool) -> Result<()> {
-        let relation = self.writer.call(move |w| {
-            let relation = w.relation_alone(id);
-            w.drop_copy(id).map(|()| relation)
-        });
-        let (Some(relation), false) = (relation.await??, remade) else { return Ok(()) };
+    /// Of what is neither listed nor held no changes are told any more: whoever published it may not have come to the end of it.
+    async fn unpublish(&self, control: &mut Conn, listed: &[Wanted], held: &[(i64, u32)]) -> Result<()> {
         let sql = format!(
-            "SELECT n.nspname, c.relname FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
-             JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = {} AND c.oid = {relation}::oid",
+            "SELECT c.oid, n.nspname, c.relname FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
+             JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = {}",
             catalog::quote_literal(&self.shared.config.slot)
         );
-        let listed = control.simple(&sql);
-        if let [row] = &*listed.await?
-            && let [Some(schema), Some(name)] = row.as_slice()
-        {
-            control.simple(&published::without(&self.shared.config.slot, relation, schema, name)).await?;
+        for row in control.simple(&sql).await? {
+            let [Some(relation), Some(schema), Some(name)] = row.as_slice() else { continue };
+            let Ok(relation) = relation.parse::<u32>() else { continue };
+            let is_wanted = listed.iter().any(|wanted| wanted.relation == relation);
+            if !is_wanted && held.iter().all(|(_, of)| *of != relation) {
+                control.simple(&published::without(&self.shared.config.slot, relation, schema, name)).await?;
+            }
         }
         Ok(())
     }

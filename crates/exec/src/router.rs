@@ -21,6 +21,7 @@ pub mod progress;
 pub mod readers;
 pub mod roles;
 pub mod row_queue;
+pub mod servers;
 pub mod shared_literals;
 pub mod sizes;
 pub mod standbys;

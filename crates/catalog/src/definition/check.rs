@@ -92,7 +92,10 @@ impl Definition {
         }
         if let Some(publication) = blockers.publications.first() {
             let message = format!("{} is part of publication \"{publication}\"", self.display());
-            let hint = format!("Use ALTER PUBLICATION {publication} DROP TABLE first.");
+            let hint = match publication.starts_with("herd_column") {
+                true => "Use SELECT herd.drop_column_copy() first.".to_string(),
+                false => format!("Use ALTER PUBLICATION {publication} DROP TABLE first."),
+            };
             return refuse(message, hint);
         }
         Ok(())

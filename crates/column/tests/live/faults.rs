@@ -302,3 +302,47 @@ async fn a_store_that_can_not_write_says_so() {
     assert_eq!(asked.ask_until(&store, &SUMS, SUM).await, sums(&server).await);
     assert_eq!(why().await, "");
 }
+
+/// Its slot is lost while nothing can be written: what it has is read by nobody from then on, neither when it can write again nor after a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_not_be_thrown_away_is_not_read() {
+    let Some(server) = Server::start("kept").await else { return };
+    server.run(TABLE).await;
+    server.run("CREATE TABLE second (id int8 PRIMARY KEY) PARTITION BY HASH (id); CREATE TABLE second_0 PARTITION OF second FOR VALUES WITH (MODULUS 1, REMAINDER 0)").await;
+    let mut store = Store::start(&server, "");
+    let asked = Asked::list(&server, &store, 1, "t").await;
+    let second = Asked::list(&server, &store, 2, "second").await;
+    for restarted in [false, true] {
+        // What is written goes behind this.
+        server.run("INSERT INTO t SELECT i, i, md5(i::text) FROM generate_series(300000, 310000) i ON CONFLICT (id) DO UPDATE SET w = t.w || 'x'").await;
+        asked.ask_until(&store, &SUMS, SUM).await;
+        store.limit_files(Some(64 << 10));
+        server.run("INSERT INTO second SELECT count(*) FROM second").await;
+        let tries = store.log().matches("slot and copies are made anew").count();
+        server.run("DO $$ BEGIN FOR i IN 1..500 LOOP BEGIN PERFORM pg_drop_replication_slot('herd_column'); RETURN; EXCEPTION WHEN object_in_use THEN PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL; PERFORM pg_sleep(0.001); END; END LOOP; END $$").await;
+        let began = Instant::now();
+        while store.log().matches("slot and copies are made anew").count() < tries + 4 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", store.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        server.run("INSERT INTO t SELECT i, i, '' FROM generate_series(200000, 200100) i ON CONFLICT (id) DO UPDATE SET v = t.v + 1").await;
+        match restarted {
+            true => {
+                store.kill();
+                store.begin();
+            }
+            false => store.limit_files(None),
+        }
+        let mut conn = store.connect().await;
+        let began = Instant::now();
+        loop {
+            match asked.ask(&mut conn, &SUMS, SUM).await {
+                Ok(rows) => break assert_eq!(rows, sums(&server).await, "restarted: {restarted}"),
+                Err(e) => assert!(matches!(e.sqlstate(), "HC001" | "HC002"), "{e}"),
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", store.log());
+        }
+        let rows = server.run("SELECT count(*) FROM second").await;
+        assert_eq!(second.ask_until(&store, &["int8"], "SELECT count(*) FROM copy_2").await, rows);
+    }
+}

@@ -8,5 +8,6 @@ mod path;
 mod resort;
 mod server;
 mod speed;
+mod standby;
 mod store;
 mod types;

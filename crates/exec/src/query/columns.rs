@@ -32,6 +32,9 @@ use crate::router::compiled::Compiled;
 use crate::router::described::Described;
 use crate::work::{Work, answered};
 
+/// A node that does not say in this time which server it is has its rows read, if it can.
+const SERVER_MAX: Duration = Duration::from_secs(1);
+
 impl<C: Client> Work<'_, C> {
     /// The command tag; `None`: nothing has been told, and rows are to be read.
     pub async fn by_columns(
@@ -204,7 +207,10 @@ impl<C: Client> Work<'_, C> {
             let Some(asked) = self.questions(read, &nodes, bound) else {
                 return Ok(Err("a node has no store that this router knows, or a parameter is of another type"));
             };
-            for (node, store, asked) in asked {
+            for (node, store, mut asked) in asked {
+                let server = tokio::time::timeout(SERVER_MAX, self.herd.server(&self.epoch.snapshot, node)).await;
+                let Ok(Ok(server)) = server else { return Ok(Err("a node does not say which server it is")) };
+                asked.server = server;
                 let of_node = questions.entry(node).or_insert_with(|| (store, vec![]));
                 of_node.1.push((place, asked));
             }
@@ -229,7 +235,11 @@ impl<C: Client> Work<'_, C> {
             let types = read.types.iter().map(ToString::to_string).collect();
             let (sql, by_first_bytes) = (sql.clone(), by_first_bytes.clone());
             let (in_pieces, fresh) = (read.in_pieces, self.columns);
-            asked.push((*node, store, Asked { tables, types, sql, by_first_bytes, in_pieces, fresh }));
+            asked.push((
+                *node,
+                store,
+                Asked { tables, types, sql, by_first_bytes, in_pieces, fresh, server: "".into() },
+            ));
         }
         Some(asked)
     }

@@ -45,6 +45,8 @@ pub struct Asked {
     /// The answer may come in pieces, each of other rows of the table.
     pub in_pieces: bool,
     pub fresh: ColumnUse,
+    /// Which server the store's node is (`servers.rs`).
+    pub server: Arc<str>,
 }
 
 /// A table of which a copy is read, as the router's catalog has it.
@@ -160,6 +162,7 @@ impl Store {
             "rows_max": ROWS_MAX,
             "bytes_max": BYTES_MAX,
             "by_first_bytes": asked.by_first_bytes,
+            "server": &*asked.server,
         });
         if explain {
             header["explain"] = json!(true);

@@ -26,6 +26,7 @@ use crate::router::readers::Readers;
 use crate::router::readers::elsewhere::Questions;
 use crate::router::roles::Roles;
 use crate::router::row_queue::RowQueues;
+use crate::router::servers::Servers;
 use crate::router::sizes::Sizes;
 use crate::router::standbys::Standbys;
 use crate::spool::Disk;
@@ -66,6 +67,7 @@ pub struct Herd {
     pub gates: Gates,
     pub progress: Progress,
     pub columns: ColumnReads,
+    pub servers: Servers,
     /// Tables that statements do not begin with for a moment.
     pub pauses: Pauses,
     /// What transactions read that have begun on no node.
@@ -115,6 +117,7 @@ impl Herd {
             gates: Gates::default(),
             progress: Progress::default(),
             columns: ColumnReads::default(),
+            servers: Servers::default(),
             standbys: Standbys::default(),
             entered: Notify::new(),
             sizes: Sizes::default(),
