@@ -191,3 +191,13 @@ def test_reads_are_of_their_own_moment(herd):
         found = [connection.execute(read).fetchone() for _ in range(AGAIN)]
         assert len({moment for moment, _ in found}) == AGAIN and {n for _, n in found} == {20}, found
         connection.execute("drop schema moment cascade")
+
+
+@pytest.mark.parametrize("sql", ["select k, random() as r from ev order by r", "select k, random() as r from ev order by 2 desc limit 30", "select 1, random() from ev order by random()"])
+def test_what_is_seen_is_what_is_sorted_by(herd, sql):
+    with herd.connect() as connection:
+        for statement in (*_MAKE, *_DISTRIBUTE, "insert into ev (k, n) select g, g from generate_series(1, 200) g"):
+            connection.execute(statement)
+        found = [r for _, r in connection.execute(sql).fetchall()]
+        assert found == sorted(found, reverse="desc" in sql) and len(found) in (30, 200)
+        connection.execute("drop schema moment cascade")

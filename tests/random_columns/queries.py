@@ -236,7 +236,7 @@ class Queries:
             sql += f" having {self._having(make)}"
         if rng.random() < 0.45:
             whole = len(items) >= len(texts) and items[: len(texts)] == texts
-            order = ", ".join((f"g{n}" if named and n < len(items) else text) + rng.choice(_DIRECTIONS) for n, text in enumerate(texts))
+            order = ", ".join((f"g{n}" if named and n < len(items) and items[n] == text else text) + rng.choice(_DIRECTIONS) for n, text in enumerate(texts))
             sql += f" order by {order}"
             if whole and exact:
                 self.ordered_by = tuple(range(len(items)))

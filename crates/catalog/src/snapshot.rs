@@ -126,6 +126,8 @@ pub struct Relation {
     pub schema_is_open: bool,
     /// Statement-level triggers, transition tables or rules: statements must name the parent.
     pub statement_triggers: bool,
+    /// Rules, of those the ones that are no view's query.
+    pub rules: bool,
     /// Any user trigger at all (foreign keys' internal triggers not counted).
     pub triggers: bool,
     /// A foreign key of its own rows to its own rows.

@@ -4,6 +4,7 @@
 
 mod copies;
 mod of_rows;
+pub(crate) mod overriding;
 pub(crate) mod parts;
 mod returned;
 pub(crate) mod sets;

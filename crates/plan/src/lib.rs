@@ -315,6 +315,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
             || row_order::replace(&mut changed)
             || moment::fill_source(&mut changed, cx)
             || insert::sets::replace(&mut changed, cx)?
+            || insert::overriding::replace(&mut changed, original)?
             || {
                 unread = has_with(text) && unread::drop_unread(&mut changed, cx);
                 unread
@@ -399,6 +400,7 @@ impl Needs {
         search::each_relation(statement, |rv| rewriting |= !rv.inh);
         rewriting |= row_order::any(statement);
         rewriting |= moment::fills(statement, cx) || hidden::any(statement, cx) || insert::sets::is_set(statement, cx);
+        rewriting |= insert::overriding::is_overriding(statement, cx);
         let views = relations::of(statement).into_iter().any(|rv| cx.relation(rv).is_some_and(|r| r.view.is_some()));
         Needs { rewriting, views }
     }

@@ -195,6 +195,11 @@ fn pass_on_or_merge(a: &Analysis, select: &ast::SelectStmt, level: usize, anchor
             None if matches!(value.node, Some(NodeEnum::AConst(_))) => return Ok(None),
             None => value,
         };
+        // Computed once more it would be another value than the one that is seen.
+        let volatile = |n: &Node| search::any(n, |n| a.cx.calls_volatile(n));
+        if volatile(value) && select.target_list.iter().any(volatile) {
+            return Ok(None);
+        }
         let descending = s.sortby_dir == ast::SortByDir::SortbyDesc as i32;
         let nulls_first = match ast::SortByNulls::try_from(s.sortby_nulls) {
             Ok(ast::SortByNulls::SortbyNullsFirst) => true,

@@ -66,6 +66,7 @@ pub fn table(n: usize, rows: &TableRows, by: Option<usize>, group: &Arc<Colocati
         row_security: false,
         schema_is_open: true,
         statement_triggers: false,
+        rules: false,
         triggers: false,
         refers_to_itself: false,
         checked_at_commit: false,

@@ -83,6 +83,7 @@ fn snapshot() -> Snapshot {
             row_security: false,
             schema_is_open: true,
             statement_triggers: false,
+            rules: false,
             refers_to_itself: false,
             checked_at_commit: false,
             through: None,

@@ -323,6 +323,7 @@ impl Session {
             row_security: text(first, 1) == "t",
             schema_is_open: true,
             statement_triggers: false,
+            rules: false,
             triggers: text(first, 2) == "t",
             refers_to_itself: false,
             checked_at_commit: false,

@@ -111,6 +111,11 @@ pub fn is_string(oid: Oid) -> bool {
     matches!(oid, NAME | TEXT | BPCHAR | VARCHAR)
 }
 
+/// Both are of [`is_integer`], and the first has values that the other has not.
+pub fn is_wider(one: Oid, other: Oid) -> bool {
+    matches!((one, other), (INT8, INT4 | INT2) | (INT4, INT2))
+}
+
 /// int2, int4 or int8.
 pub fn is_integer(oid: Oid) -> bool {
     matches!(oid, INT8 | INT2 | INT4)

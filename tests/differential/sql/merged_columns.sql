@@ -1,15 +1,33 @@
 -- Columns that USING and NATURAL merge: where they stand in the order of columns, what names given to a join mean, what `*` gives.
 --! teardown
-drop table if exists mc_a, mc_b, mc_c, mc_d cascade;
+drop table if exists mc_a, mc_b, mc_c, mc_d, mc_by_k, mc_big, mc_double, mc_numeric, mc_char, mc_text cascade;
 --! setup
 create table mc_a (k integer, x integer, t text collate "POSIX");
 create table mc_b (k integer, x integer, u text);
 create table mc_c (x integer, w text);
 create table mc_d (code integer, x integer);
+create table mc_by_k (k int, n int);
+create table mc_big (k bigint, v int);
+create table mc_double (n double precision);
+create table mc_numeric (n numeric);
+create table mc_char (k int, code char(5));
+create table mc_text (j int, code text);
 --! distribute mc_a k
 --! distribute mc_b k colocate_with => 'mc_a'
 --! distribute mc_c x colocate_with => 'none'
 --! reference mc_d
+--! distribute mc_by_k k colocate_with => 'none'
+--! distribute mc_big k colocate_with => 'none'
+--! distribute mc_char k colocate_with => 'none'
+--! distribute mc_text j colocate_with => 'none'
+--! reference mc_double
+--! reference mc_numeric
+insert into mc_by_k select g, g % 4 from generate_series(1, 40) g;
+insert into mc_big select g, g from generate_series(1, 40) g;
+insert into mc_double values (1), (2), (3);
+insert into mc_numeric values (1.00), (2.000);
+insert into mc_char select g, 'ab' from generate_series(1, 10) g;
+insert into mc_text select g, 'ab' from generate_series(1, 10) g;
 insert into mc_a select i, i % 7, 'a' || i from generate_series(1, 30) i;
 insert into mc_b select i, i % 5, 'b' || i from generate_series(11, 40) i;
 insert into mc_c select i, 'w' || i % 3 from generate_series(1, 9) i;
@@ -66,3 +84,17 @@ update mc_a set t = t from mc_b join mc_c using (x) where mc_b.k = mc_a.k and mc
 select 1 as one from mc_a where 1 / (x - 3) = 1 having 1 < 2;
 select 1 as one from mc_a where 1 / (x - 3) = 1 having 1 > 2;
 select count(*) from (select 1 from mc_a having true) s;
+-- columns of two types become one of a third
+select avg(n) from mc_by_k join mc_double using (n);
+-- ordered
+select n, mc_by_k.n, count(*) over () from mc_by_k join mc_numeric using (n) order by 1, 2;
+-- ordered
+select n, mc_by_k.n, count(*) from mc_by_k join mc_numeric using (n) group by n, mc_by_k.n order by 1, 2;
+select n, count(*) from mc_by_k left join mc_numeric using (n) group by n;
+select count(*) from mc_char join mc_text using (code) where code like 'ab';
+select count(*) from mc_char join mc_text using (code) where code <> 'ab ';
+select count(*) from mc_char natural join mc_text;
+select k, mc_by_k.k, n, v from mc_by_k join mc_big using (k) where k = 7;
+select k, n, v from mc_by_k left join mc_big using (k) where k = 7;
+select k, n, v from mc_by_k right join mc_big using (k) where k = 7;
+select count(*), sum(k), avg(k), max(mc_by_k.k) from mc_by_k join mc_big using (k);

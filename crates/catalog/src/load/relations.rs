@@ -105,6 +105,7 @@ async fn load_relations<Q: Query>(
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
                 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
                            AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
+                EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), \
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
                             AND (h.kind IS NULL OR h.key IS NOT NULL) AND t.tgrelid IN ({below}))), \
                 EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f'), \
@@ -182,6 +183,7 @@ async fn load_relations<Q: Query>(
             row_security: row.boolean(),
             schema_is_open: row.boolean(),
             statement_triggers: row.boolean(),
+            rules: row.boolean(),
             triggers: row.boolean(),
             refers_to_itself: row.boolean(),
             checked_at_commit: row.boolean(),

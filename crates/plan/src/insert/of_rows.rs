@@ -27,6 +27,15 @@ pub(crate) fn through_router(
     {
         return Err(parts::refusal(&relation, *column));
     }
+    if relation.rules && relation.through.is_none() {
+        return Err(Refusal::new(
+            format!(
+                "INSERT … SELECT of rows that several nodes have into \"{}\", a table with rules, is not supported",
+                relation.name
+            ),
+            "Write the rows into a local or temporary table first.",
+        ));
+    }
     let given = parts::types(insert, &columns, &relation)?;
     let mut source = source.clone();
     let width = output_width(&source, cx);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use catalog::{Column, Placement, Relation, RelationKind};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names, relations, search};
+use wire::type_oid;
 
 use super::*;
 use crate::scope::{Around, Cte, Ctes, Item, Meaning, Owner, Scope};
@@ -143,7 +144,8 @@ impl<'a> Analysis<'a> {
             NodeEnum::JsonArrayAgg(_) | NodeEnum::JsonObjectAgg(_) => true,
             _ => false,
         };
-        let aggregates = || s.target_list.iter().chain(&s.sort_clause).any(|n| search::any(n, is_aggregate));
+        let computed = || s.target_list.iter().chain(&s.sort_clause).chain(&s.distinct_clause).chain(&s.window_clause);
+        let aggregates = || computed().any(|n| search::any(n, is_aggregate));
         let of_none = match &s.group_clause[..] {
             [] => s.having_clause.is_some() || aggregates(),
             group => group.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_)))),
@@ -375,10 +377,19 @@ impl<'a> Analysis<'a> {
             {
                 self.equate(on, l, r);
             }
+            // Of two types it is the one that both become (`buildMergedJoinVar` in parse_clause.c); here that is known of integers alone.
+            let of = |v: Option<Var>| self.types[v?].map(|(oid, _)| oid);
+            let (l_type, r_type) = (of(l), of(r));
+            let holds = |own: Option<u32>, other: Option<u32>| {
+                own == other || own.zip(other).is_some_and(|(own, other)| type_oid::is_wider(own, other))
+            };
+            let (left_is, right_is) = (holds(l_type, r_type), holds(r_type, l_type));
             let merged = match kind {
-                ast::JoinType::JoinInner | ast::JoinType::JoinLeft => l,
-                ast::JoinType::JoinRight => r,
-                // Neither side's: the one that is there.
+                ast::JoinType::JoinInner if left_is => l,
+                ast::JoinType::JoinInner if right_is => r,
+                ast::JoinType::JoinLeft if left_is => l,
+                ast::JoinType::JoinRight if right_is => r,
+                // Neither side's: the one that is there, or another value than both.
                 _ => None,
             };
             self.merged.push(column.clone());

@@ -238,6 +238,7 @@ fn table(name: &str, placement: Placement, columns: &[(&str, (u32, &str))]) -> R
         row_security: false,
         schema_is_open: true,
         statement_triggers: false,
+        rules: false,
         refers_to_itself: false,
         checked_at_commit: false,
         through: None,

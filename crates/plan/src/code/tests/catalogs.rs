@@ -278,6 +278,7 @@ fn relation(oid: Oid, name: String, kind: RelationKind, placement: Placement) ->
         row_security: false,
         schema_is_open: true,
         statement_triggers: false,
+        rules: false,
         triggers: false,
         refers_to_itself: false,
         checked_at_commit: false,
