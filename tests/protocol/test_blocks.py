@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from protocol.frames import bind, describe, execute, extended, parse, query, sync
+from protocol.frames import bind, describe, execute, parse, query, sync
 from protocol.raw import Raw
 
 STRINGS = [
