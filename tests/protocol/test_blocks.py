@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from protocol.frames import bind, describe, execute, parse, query, sync
+from protocol.frames import bind, close, describe, execute, parse, query, sync
 from protocol.raw import Raw
 
 STRINGS = [
@@ -89,6 +89,25 @@ def test_set_in_pipelines(same, statements):
     pipeline = b"".join(parse(s) + bind() + describe() + execute() for s in statements) + sync()
     after = query("rollback") + query("show work_mem") + query("show default_transaction_isolation") + query("show default_transaction_read_only")
     same(pipeline + after, 5)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("change", ["truncate proto", "alter table proto add column more int"])
+def test_portals_that_are_closed_before_their_end(same, named, change):
+    """Several of one node; what comes behind them is still of the one transaction."""
+    of_one_node = parse("select id, g from proto, generate_series(1, 10) g where id = 7", "few")
+    portals = b""
+    for n in range(3):
+        portal = f"p{n}" if named else ""
+        portals += bind(statement="few", portal=portal) + execute(portal, 2) + (close("P", portal) if named else b"")
+    begun = query("begin") + query("update proto set t = 'seen' where id = 7") + of_one_node + portals + sync()
+    behind = query(change) + query("insert into proto (id, t) values (7, 'again') on conflict (id) do nothing") + query("select t from proto where id = 7")
+    same(begun + behind + query("rollback"), 7)
+
+
+def test_set_in_front_of_a_block_takes_no_snapshot(same):
+    pipeline = [parse(s) + bind() + describe() + execute() for s in ("set statement_timeout = 60000", "begin isolation level serializable", "select count(*) from proto")]
+    same(b"".join(pipeline) + sync() + query("show transaction_isolation") + query("rollback") + query("show statement_timeout"), 4)
 
 
 CHAINS = [

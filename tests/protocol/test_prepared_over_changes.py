@@ -2,7 +2,9 @@
 and each execution means what it would mean now, in transactions with changes of their own too."""
 
 import struct
+import threading
 
+import psycopg
 import pytest
 from psycopg import pq
 
@@ -151,3 +153,54 @@ def test_rows_have_the_columns_that_were_told(herd_many, sql, row_limit):
     with server.connect() as c:
         assert c.execute("select count(*) filter (where v = 1) from poc_told").fetchone() == (40,)
     server.run("drop table poc_told")
+
+
+READS = {
+    "merged": "select id, v from became order by v limit 5",
+    "as they come": "select v from became",
+    "added up": "select sum(v), max(v) from became",
+    "finished": "select v, count(*) over () from became order by v",
+    "groups": "select v % 3, sum(v) from became group by 1 order by 1",
+}
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("what", READS)
+def test_a_column_becomes_of_another_type_while_a_read_waits(herd, what, binary):
+    """Its plan is of the old type, and it has come to the nodes by then."""
+    sql = READS[what]
+    herd.run(
+        "drop table if exists became", "create table became (id int primary key, v bigint)", "select create_distributed_table('became', 'id')",
+        "insert into became select g, g - 10 from generate_series(1, 20) g",
+    )
+    with herd.connect() as changes, herd.connect() as reads:
+        for _ in range(3):
+            reads.execute(sql, binary=binary)
+        changes.execute("begin")
+        changes.execute("alter table became alter v type numeric" if "%" in sql else "alter table became alter v type double precision")
+        found = []
+
+        def read():
+            try:
+                cursor = reads.execute(sql, binary=binary)
+            except psycopg.Error as error:
+                # By the extended protocol it was told of the columns before.
+                found.append(error.sqlstate)
+            else:
+                found.append((cursor.fetchall(), [column.type_code for column in cursor.description]))
+
+        waiting = threading.Thread(target=read)
+        waiting.start()
+        # Longer than readers are kept from nodes.
+        waiting.join(4)
+        assert waiting.is_alive()
+        changes.execute("commit")
+        waiting.join(60)
+        cursor = changes.execute(sql, binary=binary)
+        expected = cursor.fetchall(), [column.type_code for column in cursor.description]
+        if binary:
+            expected = "0A000"
+        elif "order by" not in sql:
+            found, expected = [(sorted(rows), types) for rows, types in found], (sorted(expected[0]), expected[1])
+        assert found == [expected]
+    herd.run("drop table became")

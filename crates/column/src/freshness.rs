@@ -114,19 +114,22 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 impl Freshness {
     /// Waits until the node shows these transactions, of which it has told. `moment`: what it showed when it was asked last.
     pub async fn shows(&self, mut unseen: Vec<u32>, mut moment: Option<Moment>) -> Result<()> {
-        loop {
+        for asked in 0.. {
             if let Some(snapshot) = moment.and_then(|moment| NodeSnapshot::parse(&moment.snapshot)) {
                 unseen.retain(|transaction| !snapshot.shows(*transaction));
             }
             if unseen.is_empty() {
-                return Ok(());
+                break;
+            }
+            if asked > 0 {
+                sleep(LOOK_AGAIN).await;
             }
             moment = self.end().await?.moment;
             if moment.as_ref().and_then(|moment| NodeSnapshot::parse(&moment.snapshot)).is_none() {
                 return Err(Error::surprise("the node does not say what it shows"));
             }
-            sleep(LOOK_AGAIN).await;
         }
+        Ok(())
     }
 }
 

@@ -202,6 +202,7 @@ impl Shared {
     pub fn begin_anew(&self, position: Position) {
         self.wanted.store(0, Ordering::Relaxed);
         *self.fresh.lock() = None;
+        self.unseen.clear();
         self.position.send_replace(position);
     }
 

@@ -49,7 +49,6 @@ async fn note_unseen(conn: &mut Conn, shared: &Shared) -> Result<()> {
 pub async fn prepare(conn: &mut Conn, shared: &Shared, writer: &Handle) -> Result<()> {
     let name = &shared.config.slot;
     is_no_standby(conn).await?;
-    note_unseen(conn, shared).await?;
     let identity = node::identity(conn).await?;
     let system = identity.to_string();
     let published = publication(conn, name).await?;
@@ -89,6 +88,7 @@ pub async fn prepare(conn: &mut Conn, shared: &Shared, writer: &Handle) -> Resul
             writer.call(move |w| w.begin_anew(&stored)).await??;
         }
     }
+    note_unseen(conn, shared).await?;
     *shared.identity.lock() = Some(identity);
     Ok(())
 }

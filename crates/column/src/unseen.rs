@@ -14,6 +14,11 @@ impl Unseen {
         self.0.lock().extend(transactions);
     }
 
+    /// Of a server that is read no more, nothing is shown.
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+
     /// All, at this moment.
     pub fn all(&self) -> Vec<u32> {
         self.0.lock().clone()

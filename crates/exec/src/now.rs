@@ -10,9 +10,9 @@ pub struct Now(OnceLock<String>);
 
 impl Now {
     /// The transaction's, or a statement's own.
-    pub fn of(transaction: Option<String>) -> Self {
+    pub fn of(transaction: Option<&str>) -> Self {
         match transaction {
-            Some(now) => Now(OnceLock::from(now)),
+            Some(now) => Now(OnceLock::from(now.to_string())),
             None => Now::default(),
         }
     }

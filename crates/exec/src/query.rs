@@ -139,6 +139,7 @@ impl<C: Client> Work<'_, C> {
         let (limit, offset) = counts(slice, &bound)?;
         let ids = crate::object_ids::columns(&self.epoch.snapshot, described.fields.as_deref(), request.bound);
         let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let statement = statement.answered_by(described.fields.iter().flatten());
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
         let sent = self.append(&mut lanes, limit, offset, &ids).await;
@@ -173,7 +174,7 @@ impl<C: Client> Work<'_, C> {
         let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
         formats.extend(m.sort.iter().map(|_| 1));
         let slice = counts(m.slice, &bound)?;
-        let statement = Fill::new(&bound, &self.now).statement([&m.rows.text]);
+        let statement = Fill::new(&bound, &self.now).statement([&m.rows.text]).answered_by(&columns[0].fields);
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
         let types = columns[0].fields[visible..].iter().map(|f| f.type_oid).collect();

@@ -3,6 +3,7 @@
 //! Each has exactly the parameters its text names, numbered anew. What a text means is not known here.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use plan::{Piece, Text};
@@ -11,6 +12,8 @@ use crate::arrays::Array;
 use crate::carried::{Carried, TEXT};
 use crate::now::Now;
 use crate::request::{self, Bound, RowsTables};
+use crate::router::described::is_user_type;
+use wire::backend::Field;
 use wire::type_oid::TEXT_ARRAY;
 
 /// Binary, as `Arrays` makes them.
@@ -27,6 +30,8 @@ pub struct NodeStatement {
     pub values: Vec<Option<Bytes>>,
     /// The text holds a value of this execution: it never comes again.
     pub once: bool,
+    /// Types of the answer's columns, where whoever reads them goes by these.
+    pub columns: Option<Arc<Vec<u32>>>,
 }
 
 /// Where the rows of a child are.
@@ -243,11 +248,17 @@ pub fn unnest<'c>(first: usize, types: &[String], carried: impl IntoIterator<Ite
 }
 
 impl NodeStatement {
+    /// Its answer has these columns, or the tables are others than it was planned for. Types of users' own have other numbers on each node.
+    pub fn answered_by<'f>(self, fields: impl IntoIterator<Item = &'f Field>) -> Self {
+        let ty = |f: &Field| if is_user_type(f) { 0 } else { f.type_oid };
+        NodeStatement { columns: Some(Arc::new(fields.into_iter().map(ty).collect())), ..self }
+    }
+
     /// A text of the router's own over rows that come as arrays.
     pub fn over_arrays(sql: String, arrays: Vec<Array>) -> Self {
         let types = arrays.iter().map(|a| a.carried.array).collect();
         let values = arrays.into_iter().map(|a| a.value).collect();
-        NodeStatement { sql, types, formats: vec![ARRAY_FORMAT], values, once: true }
+        NodeStatement { sql, types, formats: vec![ARRAY_FORMAT], values, once: true, columns: None }
     }
 
     /// The types as a node may be told them.

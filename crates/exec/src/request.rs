@@ -9,6 +9,8 @@ use sql::template::Template;
 use wire::frontend::{self, Formats};
 use wire::{put, type_oid};
 
+use crate::binary_text::text_of;
+
 /// Parameters and formats of a Bind, kept as they came.
 #[derive(Clone, Debug, Default)]
 pub struct Bound {
@@ -181,7 +183,8 @@ impl Bound {
             (type_oid::FLOAT8, _) => float(f64::from_be_bytes(bytes[..].try_into().ok()?)),
             (0 | type_oid::UNKNOWN, _) => self.integer(i),
             (ty, _) if type_oid::is_integer(ty) => self.integer(i),
-            _ => None,
+            (_, 0) => self.integer(i),
+            (ty, _) => std::str::from_utf8(&text_of(ty, bytes)?).ok()?.parse().ok(),
         }
     }
 

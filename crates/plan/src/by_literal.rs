@@ -11,8 +11,16 @@ pub fn decides(statement: &NodeEnum) -> bool {
     search::any(statement, |n| match n {
         NodeEnum::FuncCall(f) => {
             let name = names::last(&f.funcname);
-            TAKE_TYPES.contains(&name) || sizes::NAMES.contains(&name) || name == backends::READS_SETTING
+            TAKE_TYPES.contains(&name) || sizes::NAMES.contains(&name) || backends::is_encoding(f)
         }
         _ => false,
     })
+}
+
+/// Whether it reads a setting: of a client's own, `client_encoding`, another plan tells (`backends.rs`).
+pub fn reads_setting(statement: &NodeEnum) -> bool {
+    search::any(
+        statement,
+        |n| matches!(n, NodeEnum::FuncCall(f) if names::last(&f.funcname) == backends::READS_SETTING),
+    )
 }

@@ -246,7 +246,9 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
         None => plan_within(statement, text, cx, steps),
     };
     if let Ok(planned) = &mut planned {
-        planned.whole_mut().template &= !by_literal::decides(statement);
+        let whole = planned.whole_mut();
+        whole.template &= !by_literal::decides(statement);
+        whole.reads_setting = by_literal::reads_setting(statement);
     }
     // What came out without the rest may be anything.
     if steps.is_spent() { Err(Steps::refusal()) } else { planned }
@@ -315,7 +317,7 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
             || row_order::replace(&mut changed)
             || moment::fill_source(&mut changed, cx)
             || insert::sets::replace(&mut changed, cx)?
-            || insert::overriding::replace(&mut changed, original)?
+            || insert::overriding::replace(&mut changed, cx)?
             || {
                 unread = has_with(text) && unread::drop_unread(&mut changed, cx);
                 unread

@@ -112,6 +112,8 @@ pub struct Whole {
     pub sequences: Sequences,
     /// The plan does not depend on the values of literals other than those in `tables`.
     pub template: bool,
+    /// It calls `current_setting`: a statement of its template that names the client's encoding has another plan.
+    pub reads_setting: bool,
     /// The statement to run in place of the client's text, where a node would read that differently.
     pub rewritten: Option<String>,
     /// What nobody reads was taken out of it: home is to understand the statement as it was written.
@@ -554,6 +556,7 @@ impl Whole {
             sequences: Sequences::Any,
             splices: None,
             template: true,
+            reads_setting: false,
             rewritten: None,
             unread: false,
             planned: vec![],

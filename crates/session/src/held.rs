@@ -100,7 +100,7 @@ impl Session {
     /// Runs a statement inside the transaction with its rows held.
     pub async fn hold(&mut self, compiled: &Compiled, request: &Request<'_>, held: &mut Held) -> Result<Forwarded> {
         held.handle = Some(self.io.handle_to_run());
-        let now = exec::Now::of(self.transaction.now.clone());
+        let now = exec::Now::of(self.transaction.now.as_deref());
         let who = (&self.login, &self.settings);
         let (transaction, pin) = (&mut self.transaction, &mut self.pin);
         let mut work = Work {

@@ -116,7 +116,7 @@ pub struct Session {
 impl Session {
     /// What the executor needs of the session, for one piece of work.
     pub fn work(&mut self) -> Work<'_, ClientIo> {
-        let now = Now::of(self.transaction.now.clone());
+        let now = Now::of(self.transaction.now.as_deref());
         let who = (&self.login, &self.settings);
         let (transaction, client, pin) = (&mut self.transaction, &mut self.io, &mut self.pin);
         Work {

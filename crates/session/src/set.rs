@@ -244,6 +244,9 @@ impl Session {
         let active = self.transaction.is_active();
         let described = false;
         let began = back.then(|| self.startup.clone());
+        // Whoever says BEGIN behind it in a pipeline may say how it is to read: nothing takes a snapshot before.
+        let first = active && !self.transaction.is_block() && self.transaction.is_fresh();
+        let shown = first && names.iter().all(|name| named_roles::question(name).is_none());
         let mut work = self.work();
         work.sets_fixed = names.contains(&exec::FIXED_SETTING);
         let mut p = work.lane(home).await?;
@@ -254,7 +257,7 @@ impl Session {
             if let Some(sql) = began.and_then(|began| p.lane.conn.back_to(&began, names, local)) {
                 p.lane.run(&sql).await?;
             }
-            if work.before_snapshot() {
+            if shown || work.before_snapshot() {
                 let mut row = Vec::with_capacity(names.len());
                 for name in names {
                     let name: Vec<String> = name.split('.').map(catalog::quote_ident).collect();

@@ -191,7 +191,8 @@ impl Session {
     /// A statement of a known template.
     async fn run_template(&mut self, compiled: &Arc<Compiled>, sql: &str, t: &Template) -> Result<Known> {
         let request = Request { literals: exec::Literals::Template(t), ..Request::simple(sql) };
-        if exec::has_moments(compiled, &request) {
+        let other_setting = || sql.to_ascii_lowercase().contains(crate::encoding::NAME);
+        if exec::has_moments(compiled, &request) || compiled.plan.whole().reads_setting && other_setting() {
             return Ok(Known::Unknown(None));
         }
         // What stores are asked has the literals of the statement that was planned.

@@ -21,6 +21,8 @@ pub struct Lane {
     pub said: Said,
     /// What is read behind the next statement, in its transaction: fails if its names mean something else by then.
     pub look: Option<Arc<Look>>,
+    /// The types of the columns that the next answer is taken to have; 0 is any.
+    pub columns: Option<Arc<Vec<u32>>>,
 }
 
 /// SQL that is understood and not run: it fails if its names mean nothing any more.
@@ -45,7 +47,7 @@ impl Look {
 impl Lane {
     /// A connection to a node as it is: nothing is set up on it.
     pub fn new(node: NodeId, conn: PooledConn) -> Self {
-        Lane { node, conn, skip: 0, notices: Default::default(), said: Default::default(), look: None }
+        Lane { node, conn, skip: 0, notices: Default::default(), said: Default::default(), look: None, columns: None }
     }
 
     /// A connection of the client's role, set up as its session is: what others left set there is not this session's.

@@ -95,7 +95,7 @@ pub struct Transaction {
     /// It has set what outlives it: whoever has a connection of its next must not have that.
     pub leaves_settings: bool,
     /// The transaction's time as a timestamptz's text, where it is known, and the node whose own time it is.
-    pub now: Option<String>,
+    pub now: Option<Box<str>>,
     pub clock: Option<NodeId>,
     /// It may have changed who may do what.
     pub may_change_rights: bool,
@@ -495,7 +495,7 @@ impl Transaction {
         let joined = |p: &Participant| p.since == now;
         let alone = self.participants.iter().all(|p| if joined(p) { !self.keeps(p.lane.node) } else { p.used != now });
         let others = self.participants.iter().filter(|p| !joined(p)).count();
-        if !alone || others != took_part || others == self.participants.len() || !self.cut.is_empty() {
+        if self.out > 0 || !alone || others != took_part || others == self.participants.len() || !self.cut.is_empty() {
             return false;
         }
         for mut p in self.participants.extract_if(.., |p| p.since == now) {

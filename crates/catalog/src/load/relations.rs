@@ -109,7 +109,7 @@ async fn load_relations<Q: Query>(
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
                             AND (h.kind IS NULL OR h.key IS NOT NULL) AND t.tgrelid IN ({below}))), \
                 EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f'), \
-                EXISTS (SELECT FROM pg_constraint f WHERE c.oid IN (f.conrelid, f.confrelid) AND f.condeferred), \
+                c.oid IN (SELECT f.conrelid FROM pg_constraint f WHERE f.condeferred UNION ALL SELECT f.confrelid FROM pg_constraint f WHERE f.condeferred), \
                 k.id, k.columns, k.order_by, CASE WHEN k.id IS NOT NULL THEN {indexed} END \
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \

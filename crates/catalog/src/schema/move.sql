@@ -239,7 +239,7 @@ COMMENT ON FUNCTION herd.move_index(regclass, text, jsonb) IS 'makes the indexes
 
 -- The last changes of a copy, by who has its table locked, under the settings that values are told with. How many rows each has changed.
 CREATE OR REPLACE FUNCTION herd.move_apply(statements text[]) RETURNS SETOF bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET array_nulls = on SET row_security = off AS
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET array_nulls = on SET row_security = off SET lc_monetary = 'C' SET xmloption = 'content' AS
 $body$
 DECLARE
     command text;

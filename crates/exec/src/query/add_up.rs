@@ -31,7 +31,7 @@ impl<C: Client> Work<'_, C> {
         let columns = self.part_columns(compiled, &[part], &bound).await?;
         let carriers = self.carry(columns[0].types.iter().map(String::as_str)).await?;
         let nodes = self.part_nodes(compiled, request, part).await?;
-        let statement = Fill::new(&bound, &self.now).statement([&part.text]);
+        let statement = Fill::new(&bound, &self.now).statement([&part.text]).answered_by(&columns[0].fields);
         let mut lanes = self.ask_part(&nodes, &statement, &carriers.formats(), compiled.keep(request)).await?;
         let mut partials: Vec<Vec<Option<Vec<u8>>>> = Vec::new();
         let mut failure = None;

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::{NodeId, Row, qualified, quote_ident};
@@ -202,15 +203,23 @@ impl<C: Client> Work<'_, C> {
         bound: &Bound,
     ) -> Result<std::result::Result<Questions, WhyRows>> {
         let mut questions = Questions::new();
+        let mut servers: BTreeMap<NodeId, Arc<str>> = BTreeMap::new();
         for (place, (part, read)) in parts.iter().zip(reads).enumerate() {
             let nodes = self.part_nodes(compiled, request, part).await?;
             let Some(asked) = self.questions(read, &nodes, bound) else {
                 return Ok(Err("a node has no store that this router knows, or a parameter is of another type"));
             };
+            let new = asked.iter().map(|(node, ..)| *node).filter(|node| !servers.contains_key(node));
+            let (herd, snapshot) = (self.herd, &self.epoch.snapshot);
+            let told = futures_util::future::try_join_all(
+                new.map(async |node| Ok((node, herd.server(snapshot, node).await?))),
+            );
+            let Ok(Ok(told)) = tokio::time::timeout(SERVER_MAX, told).await.map(|told: Result<Vec<_>>| told) else {
+                return Ok(Err("a node does not say which server it is"));
+            };
+            servers.extend(told);
             for (node, store, mut asked) in asked {
-                let server = tokio::time::timeout(SERVER_MAX, self.herd.server(&self.epoch.snapshot, node)).await;
-                let Ok(Ok(server)) = server else { return Ok(Err("a node does not say which server it is")) };
-                asked.server = server;
+                asked.server = servers[&node].clone();
                 let of_node = questions.entry(node).or_insert_with(|| (store, vec![]));
                 of_node.1.push((place, asked));
             }

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::NodeId;
 use plan::{Part, Text};
+use wire::backend::Field;
 use wire::frontend::format_of;
+use wire::type_oid;
 
 use crate::render::{Fill, NodeStatement};
 use crate::router::described::PartColumns;
@@ -37,7 +39,7 @@ pub fn asked(
     let one = |n: usize, nodes: BTreeSet<NodeId>| Asked {
         nodes,
         parts: vec![n],
-        statement: fill.statement([&parts[n].text]),
+        statement: fill.statement([&parts[n].text]).answered_by(&columns[n].fields),
         formats: formats[n].clone(),
     };
     let mut of_node: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
@@ -54,7 +56,10 @@ pub fn asked(
             let texts = texts(&numbers, parts, columns);
             let each = numbers.iter().flat_map(|n| (0..columns[*n].fields.len()).map(|c| format_of(&formats[*n], c)));
             let formats = std::iter::once(0).chain(each).collect();
-            vec![Asked { nodes, statement: fill.statement(texts.iter().map(AsRef::as_ref)), parts: numbers, formats }]
+            let place = Field::new("", type_oid::INT4, 4);
+            let fields = std::iter::once(&place).chain(numbers.iter().flat_map(|n| &columns[*n].fields));
+            let statement = fill.statement(texts.iter().map(AsRef::as_ref)).answered_by(fields);
+            vec![Asked { nodes, statement, parts: numbers, formats }]
         }
     });
     several.collect()

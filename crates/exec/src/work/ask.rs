@@ -48,7 +48,10 @@ impl<C: Client> Work<'_, C> {
             && self.settings.get(rows::PLAN_CACHE_MODE).is_none();
         self.ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
             match take_opened(opened, p.lane.node, &part.sql) {
-                Some(portal) => rows::send_opened(&mut p.lane, &portal),
+                Some(portal) => {
+                    p.lane.columns = part.columns.clone();
+                    rows::send_opened(&mut p.lane, &portal);
+                }
                 None => {
                     let foreign = p.lane.node != home;
                     if one_plan {

@@ -37,6 +37,7 @@ impl<C: Client> Work<'_, C> {
             formats: if given { bound.formats.to_vec() } else { vec![] },
             values: if given { bound.values.clone() } else { vec![] },
             once: true,
+            columns: None,
         };
         let asked = statement(format!("{ASK}{sql}"), true);
         let facts = format!(

@@ -220,7 +220,9 @@ impl<C: Client> Work<'_, C> {
         if !participants.iter().any(|p| p.wrote) {
             return Ok(());
         }
-        let Some(reader) = participants.iter_mut().find(|p| !p.wrote) else { return Ok(()) };
+        // Who may have written is known when it has been asked.
+        let unsure = self.transaction.asks_who_wrote;
+        let Some(reader) = participants.iter_mut().find(|p| unsure || !p.wrote) else { return Ok(()) };
         let asked = reader.lane.rows("SELECT pg_catalog.current_setting('transaction_isolation')").await?;
         let serializable = asked.first().is_some_and(|row| row[0].as_deref() == Some("serializable"));
         self.transaction.serializable = Some((mark, serializable));

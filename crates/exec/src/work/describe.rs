@@ -148,7 +148,8 @@ impl<C: Client> Work<'_, C> {
             names.join(", ")
         );
         let values = part.values.iter().map(|_| None).collect();
-        let statement = NodeStatement { sql, types: part.types.clone(), formats: vec![], values, once: true };
+        let statement =
+            NodeStatement { sql, types: part.types.clone(), formats: vec![], values, once: true, columns: None };
         let home = self.home();
         let mut p = self.lane(home).await?;
         let row = first_row(&mut p.lane, &statement).await;

@@ -36,9 +36,9 @@ impl<C: Client> Work<'_, C> {
                 // Nobody has been asked anything yet.
                 None => None,
             };
-            self.transaction.now = Some(asked.unwrap_or_else(timestamp));
+            self.transaction.now = Some(asked.unwrap_or_else(timestamp).into());
         }
-        self.now = Now::of(self.transaction.now.clone());
+        self.now = Now::of(self.transaction.now.as_deref());
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use txn::{Lane, Look};
 use wire::backend;
 use wire::{ErrorFields, Frame, put};
 
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::render::NodeStatement;
 use crate::work::answered;
 
@@ -37,6 +37,7 @@ pub fn send(
     values: &[Option<Bytes>],
     result_formats: &[i16],
 ) {
+    lane.columns = None;
     let name = keep.map(|mark| lane.conn.prepare(StatementKey::of(&format!("{mark} {sql}"), types), sql, types).0);
     let look = lane.look.take();
     let out = lane.conn.out();
@@ -68,6 +69,7 @@ pub fn send_statement(
 ) {
     let types = statement.types_on(foreign);
     send(lane, keep, &statement.sql, &types, &statement.formats, &statement.values, result_formats);
+    lane.columns = statement.columns.clone();
 }
 
 /// What is only read, not run, is read in the same transaction, and answered by nothing a reader of replies heeds but an error.
@@ -121,7 +123,18 @@ pub async fn next(lane: &mut Lane) -> Result<Reply> {
                 answered::ended(lane.node);
                 return Ok(Reply::Done);
             }
-            b'E' => return Err(after_error(lane, &frame).await),
+            b'E' => {
+                lane.columns = None;
+                return Err(after_error(lane, &frame).await);
+            }
+            b'T' if let Some(columns) = lane.columns.take() => {
+                let fields = backend::parse_row_description(frame.body())?;
+                let alike = |(own, told): (&u32, &backend::Field)| *own == 0 || *own == told.type_oid;
+                if columns.len() != fields.len() || !columns.iter().zip(&fields).all(alike) {
+                    Box::pin(drain(lane)).await?;
+                    return Err(ExecError::Stale);
+                }
+            }
             b'N' => {
                 lane.said.hear(&frame);
                 return Ok(Reply::Notice);

@@ -175,7 +175,8 @@ impl<C: Client> Work<'_, C> {
         if collated || query.domains {
             let oids = params.iter().map(|n| type_of_parameter(*n, all, described, before)).collect();
             let values = vec![None; params.len()];
-            let asked = crate::render::NodeStatement { sql, types: oids, formats: vec![], values, once: true };
+            let asked =
+                crate::render::NodeStatement { sql, types: oids, formats: vec![], values, once: true, columns: None };
             if query.domains {
                 self.add_domains(&asked, fields, types).await?;
             }

@@ -311,6 +311,26 @@ impl<'a> Analysis<'a> {
         Ok(From::Sub { level: inner, lateral: false })
     }
 
+    /// The column that USING makes of two that are equal at `place`, where `own` is there. Of two types it has the one that both become
+    /// (`buildMergedJoinVar` in parse_clause.c), which is another variable then; `None`: it may be another value than both.
+    fn merged(&mut self, own: Option<Var>, other: Option<Var>, place: JoinDomain) -> Option<Var> {
+        let own = own?;
+        let Some((ty, bytes)) = self.types[own] else { return Some(own) };
+        let (with, with_bytes) = self.types[other?]?;
+        let common =
+            match (ty, with) {
+                (ty, with) if ty == with => return Some(own),
+                (ty, with) if type_oid::is_integer(ty) && type_oid::is_integer(with) => {
+                    if type_oid::is_wider(ty, with) { ty } else { with }
+                }
+                (ty, with) if type_oid::is_text(ty) && type_oid::is_text(with) => type_oid::TEXT,
+                _ => return None,
+            };
+        let merged = self.new_var(Some((common, bytes && with_bytes)));
+        self.equate(place, own, merged);
+        Some(merged)
+    }
+
     fn join(
         &mut self,
         join: &'a ast::JoinExpr,
@@ -377,19 +397,10 @@ impl<'a> Analysis<'a> {
             {
                 self.equate(on, l, r);
             }
-            // Of two types it is the one that both become (`buildMergedJoinVar` in parse_clause.c); here that is known of integers alone.
-            let of = |v: Option<Var>| self.types[v?].map(|(oid, _)| oid);
-            let (l_type, r_type) = (of(l), of(r));
-            let holds = |own: Option<u32>, other: Option<u32>| {
-                own == other || own.zip(other).is_some_and(|(own, other)| type_oid::is_wider(own, other))
-            };
-            let (left_is, right_is) = (holds(l_type, r_type), holds(r_type, l_type));
             let merged = match kind {
-                ast::JoinType::JoinInner if left_is => l,
-                ast::JoinType::JoinInner if right_is => r,
-                ast::JoinType::JoinLeft if left_is => l,
-                ast::JoinType::JoinRight if right_is => r,
-                // Neither side's: the one that is there, or another value than both.
+                ast::JoinType::JoinInner | ast::JoinType::JoinLeft => self.merged(l, r, place),
+                ast::JoinType::JoinRight => self.merged(r, l, place),
+                // Neither side's: the one that is there.
                 _ => None,
             };
             self.merged.push(column.clone());

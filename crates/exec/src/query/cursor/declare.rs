@@ -1,6 +1,6 @@
 //! Opens a cursor over several nodes: DECLARE on each of them. No row is read for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use catalog::NodeId;
@@ -109,6 +109,7 @@ impl<C: Client> Work<'_, C> {
             formats: bound.formats.to_vec(),
             values: bound.values.clone(),
             once: true,
+            columns: None,
         };
         let part = Part { nodes: BTreeSet::from([node]), statement, merge: None, slice: (None, 0), locks: false };
         self.declare_parts(compiled, &described, part, how).await
@@ -215,9 +216,12 @@ impl<C: Client> Work<'_, C> {
         if names.is_empty() {
             return Ok(());
         }
+        // A node is asked once, on its part of the transaction.
+        let mut by_node: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
+        names.into_iter().for_each(|(node, name)| by_node.entry(node).or_default().push(name));
         let mut lanes = self
-            .ask_each(names.into_iter(), |_, p, name| {
-                put::close(p.lane.conn.out(), b'P', &name);
+            .ask_each(by_node.into_iter(), |_, p, names| {
+                names.iter().for_each(|name| put::close(p.lane.conn.out(), b'P', name));
                 put::sync(p.lane.conn.out());
                 p.lane.conn.sent_sync();
             })
