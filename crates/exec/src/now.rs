@@ -70,6 +70,6 @@ mod tests {
     fn a_statement_has_one_now() {
         let now = Now::default();
         assert_eq!(now.to_string(), now.clone().to_string());
-        assert_eq!(&*Now::of(Some("2000-01-01".into())), "2000-01-01");
+        assert_eq!(&*Now::of(Some("2000-01-01")), "2000-01-01");
     }
 }

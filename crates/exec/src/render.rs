@@ -12,7 +12,6 @@ use crate::arrays::Array;
 use crate::carried::{Carried, TEXT};
 use crate::now::Now;
 use crate::request::{self, Bound, RowsTables};
-use crate::router::described::is_user_type;
 use wire::backend::Field;
 use wire::type_oid::TEXT_ARRAY;
 
@@ -250,7 +249,7 @@ pub fn unnest<'c>(first: usize, types: &[String], carried: impl IntoIterator<Ite
 impl NodeStatement {
     /// Its answer has these columns, or the tables are others than it was planned for. Types of users' own have other numbers on each node.
     pub fn answered_by<'f>(self, fields: impl IntoIterator<Item = &'f Field>) -> Self {
-        let ty = |f: &Field| if is_user_type(f) { 0 } else { f.type_oid };
+        let ty = |f: &Field| if f.is_of_users() { 0 } else { f.type_oid };
         NodeStatement { columns: Some(Arc::new(fields.into_iter().map(ty).collect())), ..self }
     }
 
@@ -315,7 +314,7 @@ mod tests {
     fn parameters_are_numbered_by_the_text_that_names_them() {
         let values = [Some("a"), None, Some("c")].map(|v| v.map(|v: &str| Bytes::copy_from_slice(v.as_bytes())));
         let bound = Bound { types: vec![25, 20, 99999].into(), values: values.to_vec(), ..Default::default() };
-        let now = Now::of(Some("2000-01-01".into()));
+        let now = Now::of(Some("2000-01-01"));
         let text = Text::written("SELECT $3, '$1', $2, $3, $4").unwrap();
         let s = Fill::new(&bound, &now).statement([&text]);
         assert_eq!(s.sql, "SELECT $1, '$1', $2, $1, $4");

@@ -17,7 +17,6 @@ use crate::error::{ExecError, Result};
 use crate::request::{Bound, Request};
 use crate::route::replies::is_as_at_home;
 use crate::router::compiled::Compiled;
-use crate::router::described::is_user_type;
 use crate::work::Work;
 use crate::work::guard::Guard;
 use crate::work::rows;
@@ -212,7 +211,7 @@ impl<C: Client> Work<'_, C> {
         let Ok(described) = self.described(compiled, types).await else { return fields };
         for (field, own) in fields.iter_mut().zip(described.fields.iter().flatten()) {
             // A literal of the client's may be another than was described: `1::numeric(4,1)`. It says no type of users' own.
-            let type_oid = if is_user_type(field) { own.type_oid } else { field.type_oid };
+            let type_oid = if field.is_of_users() { own.type_oid } else { field.type_oid };
             *field = backend::Field { type_oid, table_oid: own.table_oid, column: own.column, ..field.clone() };
         }
         fields

@@ -20,6 +20,11 @@ pub struct Field {
 }
 
 impl Field {
+    /// Its type is one of users' own, which has another object id on each server.
+    pub fn is_of_users(&self) -> bool {
+        self.type_oid >= crate::type_oid::FIRST_NORMAL_OBJECT_ID
+    }
+
     /// A column that comes from no table.
     pub fn new(name: &str, type_oid: u32, type_len: i16) -> Self {
         Field { name: name.into(), table_oid: 0, column: 0, type_oid, type_len, typmod: -1, format: 0 }

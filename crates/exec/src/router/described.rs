@@ -25,12 +25,7 @@ impl Described {
 
 /// Columns of types that have other object ids on other nodes.
 pub fn has_user_types(fields: &[Field]) -> bool {
-    fields.iter().any(is_user_type)
-}
-
-/// Such a column.
-pub fn is_user_type(field: &Field) -> bool {
-    field.type_oid >= type_oid::FIRST_NORMAL_OBJECT_ID
+    fields.iter().any(Field::is_of_users)
 }
 
 /// Whether binary values of these columns may tell object ids of users' own types; those of type `record` do if fields of theirs are.
