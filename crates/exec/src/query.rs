@@ -174,7 +174,8 @@ impl<C: Client> Work<'_, C> {
         let mut formats: Vec<i16> = (0..visible).map(|i| request.bound.map_or(0, |b| b.result_format(i))).collect();
         formats.extend(m.sort.iter().map(|_| 1));
         let slice = counts(m.slice, &bound)?;
-        let statement = Fill::new(&bound, &self.now).statement([&m.rows.text]).answered_by(&columns[0].fields);
+        let fields = described.fields.iter().flatten().chain(&columns[0].fields[visible..]);
+        let statement = Fill::new(&bound, &self.now).statement([&m.rows.text]).answered_by(fields);
         let mut lanes = self.ask_part(&nodes, &statement, &formats, compiled.keep(request)).await?;
         self.describe_to_client(request, described);
         let types = columns[0].fields[visible..].iter().map(|f| f.type_oid).collect();
