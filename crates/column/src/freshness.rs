@@ -23,6 +23,8 @@ const WAITING: usize = 256;
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often the node's end of log is asked for although nobody waits for it.
 const LOOK: Duration = Duration::from_millis(500);
+/// Between two looks at what the node does not show yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 const END: &str = "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), current_setting('server_version_num')::int4 >= 170000, pg_current_snapshot()";
 /// Non-transactional: it is flushed with all before it.
@@ -106,16 +108,12 @@ impl Freshness {
             why = self.shared.until_stuck() => Err(Error::NotFresh(format!("the store can't write: {why}"))),
         }
     }
-}
 
-/// Between two looks at what the node does not show yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
-
-impl Freshness {
     /// Waits until the node shows these transactions, of which it has told. `moment`: what it showed when it was asked last.
-    pub async fn shows(&self, mut unseen: Vec<u32>, mut moment: Option<Moment>) -> Result<()> {
+    pub async fn shows(&self, mut unseen: Vec<u32>, moment: Option<Moment>) -> Result<()> {
+        let mut snapshot = moment.and_then(|moment| NodeSnapshot::parse(&moment.snapshot));
         for asked in 0.. {
-            if let Some(snapshot) = moment.and_then(|moment| NodeSnapshot::parse(&moment.snapshot)) {
+            if let Some(snapshot) = &snapshot {
                 unseen.retain(|transaction| !snapshot.shows(*transaction));
             }
             if unseen.is_empty() {
@@ -124,8 +122,8 @@ impl Freshness {
             if asked > 0 {
                 sleep(LOOK_AGAIN).await;
             }
-            moment = self.end().await?.moment;
-            if moment.as_ref().and_then(|moment| NodeSnapshot::parse(&moment.snapshot)).is_none() {
+            snapshot = self.end().await?.moment.and_then(|moment| NodeSnapshot::parse(&moment.snapshot));
+            if snapshot.is_none() {
                 return Err(Error::surprise("the node does not say what it shows"));
             }
         }

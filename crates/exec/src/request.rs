@@ -181,9 +181,8 @@ impl Bound {
             }
             (type_oid::FLOAT4, _) => float(f64::from(f32::from_be_bytes(bytes[..].try_into().ok()?))),
             (type_oid::FLOAT8, _) => float(f64::from_be_bytes(bytes[..].try_into().ok()?)),
-            (0 | type_oid::UNKNOWN, _) => self.integer(i),
+            (0 | type_oid::UNKNOWN, _) | (_, 0) => self.integer(i),
             (ty, _) if type_oid::is_integer(ty) => self.integer(i),
-            (_, 0) => self.integer(i),
             (ty, _) => std::str::from_utf8(&text_of(ty, bytes)?).ok()?.parse().ok(),
         }
     }

@@ -94,8 +94,9 @@ impl Kind {
             TransactionStmt(t) => Kind { joins: joins(t.kind), ..Kind::OWN },
             // What holds in a transaction alone begins none.
             VariableSetStmt(s) if !s.is_local && !s.name.to_ascii_uppercase().starts_with("TRANSACTION") => Kind::OWN,
-            VariableSetStmt(_) => Kind::APART,
-            VariableShowStmt(_) | DiscardStmt(_) | PrepareStmt(_) | DeallocateStmt(_) => Kind::APART,
+            VariableSetStmt(_) | VariableShowStmt(_) | DiscardStmt(_) | PrepareStmt(_) | DeallocateStmt(_) => {
+                Kind::APART
+            }
             // What it runs is counted by itself.
             ExecuteStmt(_) => Kind { sessions_own: false, ..Kind::OWN },
             ListenStmt(_) | UnlistenStmt(_) | NotifyStmt(_) | CheckPointStmt(_) | LoadStmt(_) | DoStmt(_) => Kind::OWN,

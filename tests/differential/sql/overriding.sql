@@ -26,6 +26,14 @@ select count(*), max(id) < 777777 from ov_home;
 -- too many, too few
 insert into ov_home overriding user value select k, v, 1 from ov;
 insert into ov_home (v, id) overriding user value select k from ov;
+-- what is thrown away is understood all the same
+insert into ov (n, k) overriding user value select nosuch, k from ov;
+insert into ov (n, k) overriding user value select 'abc', k from ov;
+insert into ov (n, k) overriding user value select now(), k from ov;
+insert into ov (n, k) overriding user value select nosuch, k from ov where k = 5;
+insert into ov (n, k) overriding user value select 'abc', k from ov where k = 5;
+insert into ov_home (v, id) overriding user value select k, nosuch from ov where k = 5;
+insert into ov_home (v, id) overriding user value select k, 'abc' from ov where k = 5;
 -- without an identity column it says nothing
 insert into ov_rules (id) overriding user value select 1;
 -- rules of the target

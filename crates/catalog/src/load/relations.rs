@@ -102,10 +102,9 @@ async fn load_relations<Q: Query>(
                 {barrier}, {checks}, {invoker}, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
                 CASE c.relkind WHEN 'm' THEN {filled} ELSE false END, \
                 c.relrowsecurity, EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'USAGE'), \
-                EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN') \
-                OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
-                           AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
                 EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'), \
+                EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
+                        AND (t.tgtype & 1 = 0 OR t.tgoldtable IS NOT NULL OR t.tgnewtable IS NOT NULL)), \
                 EXISTS (SELECT FROM pg_trigger t WHERE NOT t.tgisinternal AND (t.tgrelid = c.oid OR c.relkind = 'p' \
                             AND (h.kind IS NULL OR h.key IS NOT NULL) AND t.tgrelid IN ({below}))), \
                 EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.confrelid = c.oid AND f.contype = 'f'), \
@@ -171,6 +170,7 @@ async fn load_relations<Q: Query>(
             column_grants,
             filled_by_router,
         });
+        let (row_security, schema_is_open, rules) = (row.boolean(), row.boolean(), row.boolean());
         let relation = Relation {
             oid,
             schema,
@@ -180,10 +180,10 @@ async fn load_relations<Q: Query>(
             columns: Arc::from([]),
             view,
             unique: Vec::new(),
-            row_security: row.boolean(),
-            schema_is_open: row.boolean(),
-            statement_triggers: row.boolean(),
-            rules: row.boolean(),
+            row_security,
+            schema_is_open,
+            statement_triggers: row.boolean() || rules,
+            rules,
             triggers: row.boolean(),
             refers_to_itself: row.boolean(),
             checked_at_commit: row.boolean(),

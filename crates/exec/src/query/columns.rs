@@ -6,7 +6,7 @@
 //! node has in the moment it reads.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -203,23 +203,16 @@ impl<C: Client> Work<'_, C> {
         bound: &Bound,
     ) -> Result<std::result::Result<Questions, WhyRows>> {
         let mut questions = Questions::new();
-        let mut servers: BTreeMap<NodeId, Arc<str>> = BTreeMap::new();
         for (place, (part, read)) in parts.iter().zip(reads).enumerate() {
             let nodes = self.part_nodes(compiled, request, part).await?;
-            let Some(asked) = self.questions(read, &nodes, bound) else {
-                return Ok(Err("a node has no store that this router knows, or a parameter is of another type"));
-            };
-            let new = asked.iter().map(|(node, ..)| *node).filter(|node| !servers.contains_key(node));
-            let (herd, snapshot) = (self.herd, &self.epoch.snapshot);
-            let told = futures_util::future::try_join_all(
-                new.map(async |node| Ok((node, herd.server(snapshot, node).await?))),
-            );
-            let Ok(Ok(told)) = tokio::time::timeout(SERVER_MAX, told).await.map(|told: Result<Vec<_>>| told) else {
+            let servers = self.herd.servers_of(&self.epoch.snapshot, nodes);
+            let Ok(Ok(servers)) = tokio::time::timeout(SERVER_MAX, servers).await else {
                 return Ok(Err("a node does not say which server it is"));
             };
-            servers.extend(told);
-            for (node, store, mut asked) in asked {
-                asked.server = servers[&node].clone();
+            let Some(asked) = self.questions(read, servers, bound) else {
+                return Ok(Err("a node has no store that this router knows, or a parameter is of another type"));
+            };
+            for (node, store, asked) in asked {
                 let of_node = questions.entry(node).or_insert_with(|| (store, vec![]));
                 of_node.1.push((place, asked));
             }
@@ -231,24 +224,20 @@ impl<C: Client> Work<'_, C> {
     fn questions(
         &self,
         read: &ColumnPart,
-        nodes: &BTreeSet<NodeId>,
+        servers: Vec<(NodeId, Arc<str>)>,
         bound: &Bound,
     ) -> Option<Vec<(NodeId, Store, Asked)>> {
         let sql = text(read, &read.text, bound, &self.now)?;
         let by_first_bytes = read.by_first_bytes.as_ref().and_then(|by| text(read, by, bound, &self.now));
-        let mut asked = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let store = self.herd.store(&self.epoch.snapshot, *node)?.clone();
-            let table = |t: &ColumnTable| Some(TableAsked::of(t.relation.column_copy.as_ref()?.id, &t.relation, *node));
+        let mut asked = Vec::with_capacity(servers.len());
+        for (node, server) in servers {
+            let store = self.herd.store(&self.epoch.snapshot, node)?.clone();
+            let table = |t: &ColumnTable| Some(TableAsked::of(t.relation.column_copy.as_ref()?.id, &t.relation, node));
             let tables = read.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
             let types = read.types.iter().map(ToString::to_string).collect();
             let (sql, by_first_bytes) = (sql.clone(), by_first_bytes.clone());
             let (in_pieces, fresh) = (read.in_pieces, self.columns);
-            asked.push((
-                *node,
-                store,
-                Asked { tables, types, sql, by_first_bytes, in_pieces, fresh, server: "".into() },
-            ));
+            asked.push((node, store, Asked { tables, types, sql, by_first_bytes, in_pieces, fresh, server }));
         }
         Some(asked)
     }

@@ -112,16 +112,7 @@ impl<C: Client> Work<'_, C> {
         carriers: &[Carriers],
     ) -> Result<Option<Vec<Destination<'t>>>> {
         // Whoever has tables waits for connections to read by: so there is one more than tables may have.
-        let mut readers = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            match self.lane(*node).await {
-                Ok(lane) => readers.push(lane),
-                Err(e) => {
-                    self.abandon(readers).await;
-                    return Err(e);
-                }
-            }
-        }
+        let readers = self.lanes_to(nodes.iter().copied()).await?;
         let (mut all, mut made) = (Vec::with_capacity(nodes.len()), Ok(true));
         for node in nodes {
             made = match Spill::at(self, *node, types).await {

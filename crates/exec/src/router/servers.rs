@@ -1,7 +1,7 @@
 //! Which server a node is at present: a store beside it answers for that one alone. Nodes are asked a moment ahead, by the router's own connections,
 //! which go to where the node is now. What stores do with it is not known here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,14 @@ const WHICH: &str = "SELECT (pg_catalog.pg_control_system()).system_identifier::
 pub struct Servers(Mutex<HashMap<NodeId, (Instant, Arc<str>)>>);
 
 impl Herd {
+    /// Of each of these, asked at once.
+    pub async fn servers_of(&self, snapshot: &Snapshot, nodes: BTreeSet<NodeId>) -> Result<Vec<(NodeId, Arc<str>)>> {
+        let one = async |node| Ok((node, self.server(snapshot, node).await?));
+        futures_util::future::try_join_all(nodes.into_iter().map(one)).await
+    }
+
     /// The node's system identifier and timeline, between them `/`.
-    pub async fn server(&self, snapshot: &Snapshot, node: NodeId) -> Result<Arc<str>> {
+    async fn server(&self, snapshot: &Snapshot, node: NodeId) -> Result<Arc<str>> {
         if let Some((asked, server)) = self.servers.0.lock().get(&node)
             && asked.elapsed() < LASTS
         {

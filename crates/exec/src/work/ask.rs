@@ -91,6 +91,21 @@ impl<C: Client> Work<'_, C> {
         Ok(lanes)
     }
 
+    /// A lane to each node, or to none.
+    pub async fn lanes_to(&mut self, nodes: impl IntoIterator<Item = NodeId>) -> Result<Vec<Participant>> {
+        let mut lanes = vec![];
+        for node in nodes {
+            match self.lane(node).await {
+                Ok(p) => lanes.push(p),
+                Err(e) => {
+                    self.abandon(lanes).await;
+                    return Err(e);
+                }
+            }
+        }
+        Ok(lanes)
+    }
+
     /// Under which mark nodes keep a statement.
     pub fn mark(&self, keep: Keep, statement: &NodeStatement) -> Option<String> {
         let keeps = keep != Keep::No && !self.own_catalog && !statement.once;

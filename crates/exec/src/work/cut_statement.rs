@@ -54,16 +54,7 @@ impl<C: Client> Work<'_, C> {
         }
         let limit = Limit::of(&manner);
         let nodes: BTreeSet<NodeId> = wanted.iter().flat_map(|w| w.nodes).copied().collect();
-        let mut lanes = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            match self.lane(node).await {
-                Ok(p) => lanes.push(p),
-                Err(e) => {
-                    self.abandon(lanes).await;
-                    return Err(e);
-                }
-            }
-        }
+        let mut lanes = self.lanes_to(nodes).await?;
         let done = self.open_on(&mut lanes, wanted, &limit).await;
         if done.is_err() {
             // What is owed by a node that did not answer in time is not waited for.

@@ -206,16 +206,9 @@ impl Sink {
             followed: None,
             lines: None,
         };
-        for node in nodes {
-            let mut p = match work.lane(node).await {
-                Ok(p) => p,
-                Err(e) => {
-                    work.abandon(sink.lanes).await;
-                    return Err(e);
-                }
-            };
+        sink.lanes = work.lanes_to(nodes).await?;
+        for p in &mut sink.lanes {
             p.wrote = true;
-            sink.lanes.push(p);
             sink.batches.push(Arrays::of_text(sink.columns.len()));
         }
         Ok(sink)

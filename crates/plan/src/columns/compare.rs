@@ -91,10 +91,8 @@ pub fn settle(e: Expr, ty: Ty) -> Found<Expr> {
             None => refuse(format!("'{text}' as {}", ty.name())),
         },
         Kind::Param(n, _) => match ty.oid().and_then(|oid| Some((oid, Ty::of_oid(oid)?))) {
-            // The digits of a number's are its own, whatever it stands beside.
-            Some((oid, own)) if own.as_numeric().is_some() && !own.is_integer() => {
-                Ok(Expr { ty: own, kind: Kind::Param(n, oid) })
-            }
+            // A numeric's digits are its own, whatever it stands beside.
+            Some((oid, own)) if own == Ty::PARAMETER => Ok(Expr { ty: own, kind: Kind::Param(n, oid) }),
             Some((oid, _)) => Ok(Expr { ty, kind: Kind::Param(n, oid) }),
             _ => refuse(format!("a parameter of type {}", ty.name())),
         },
