@@ -306,8 +306,10 @@ impl Writer {
             if net.emptied || !net.gone.is_empty() {
                 self.removed.insert(held.id);
             }
-            let done = held.note(&self.conn, &net);
+            // A key's own value may be a long one.
+            let done = duck::complete(&self.conn, held.id, &held.shape, &mut net);
             let signed = done
+                .and_then(|()| held.note(&self.conn, &net))
                 .and_then(|()| duck::apply(&self.conn, held.id, &held.shape, &mut net))
                 .map_err(|e| if let Error::Duck(e) = &e { blamed(held.id, e) } else { e })?;
             if signed && self.shared.made.read().get(&held.id).is_some_and(|made| !made.signed_zeros) {

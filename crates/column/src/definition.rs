@@ -58,7 +58,8 @@ pub async fn read(conn: &mut Conn, wanted: &Wanted) -> Result<Found> {
             (SELECT bool_and(x.relkind IN ('r', 'p')) FROM tree JOIN pg_class x USING (oid)),
             (SELECT bool_and(x.relpersistence = 'p') FROM tree JOIN pg_class x USING (oid)),
             (SELECT bool_and(x.relreplident IN ('d', 'f')) FROM tree JOIN pg_class x USING (oid)),
-            (SELECT count(*) = 1 OR c.relkind = 'p' FROM tree)
+            (SELECT count(*) = 1 OR c.relkind = 'p' FROM tree),
+            NOT c.relrowsecurity
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {oid}::oid"
     );
     let facts = conn.simple(&sql);
@@ -77,6 +78,10 @@ pub async fn read(conn: &mut Conn, wanted: &Wanted) -> Result<Found> {
     }
     if !yes(6) {
         return refused("other tables inherit from it".into());
+    }
+    if !yes(7) {
+        // Who asks may not have heard of it.
+        return refused("it has row-level security".into());
     }
     let attributes = attributes(conn, oid).await?;
     let sql = format!(

@@ -92,15 +92,17 @@ pub fn create(name: &str, shape: &Shape) -> String {
     format!("CREATE TABLE {name} ({})", columns.chain(first_bytes).collect::<Vec<_>>().join(", "))
 }
 
+/// Gives all rows all of their values: see [`Net::keeps`].
+pub fn complete(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result<()> {
+    if net.keeps { fill_in(conn, id, shape, net) } else { Ok(()) }
+}
+
 /// Puts what has changed into the copy, within whatever transaction there is; whether some zero among it has a sign, which table herd_copy says
 /// then.
 pub fn apply(conn: &Connection, id: i64, shape: &Shape, net: &mut Net) -> Result<bool> {
     let strange = |why: String| Error::Copy { id, why };
     if net.emptied {
         conn.execute(&format!("DELETE FROM {}", table(id)), [])?;
-    }
-    if net.keeps {
-        fill_in(conn, id, shape, net)?;
     }
     if !net.gone.is_empty() {
         let keys = net.gone.iter().map(|key| key.iter());

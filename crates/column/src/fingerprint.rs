@@ -38,7 +38,8 @@ SELECT n.nspname, c.relname,
         (SELECT array_agg(ROW(i.indexrelid, i.indrelid, i.indisprimary, i.indisreplident, i.indkey)::text ORDER BY i.indexrelid)
             FROM pg_index i JOIN rels r ON r.oid = i.indrelid WHERE i.indisprimary OR i.indisreplident),
         (SELECT ROW(p.oid, p.xmin, pr.oid, pr.xmin)::text FROM pg_publication p JOIN pg_publication_rel pr ON pr.prpubid = p.oid
-            WHERE p.pubname = $PUBLICATION AND pr.prrelid = c.oid)
+            WHERE p.pubname = $PUBLICATION AND pr.prrelid = c.oid),
+        (c.relrowsecurity, c.relforcerowsecurity)::text
     )::text),
     EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel pr ON pr.prpubid = p.oid
         WHERE p.pubname = $PUBLICATION AND pr.prrelid = c.oid AND pr.prqual IS NULL AND pr.prattrs IS NULL

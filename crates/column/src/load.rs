@@ -72,13 +72,20 @@ impl Writer {
             conn.prepare("SELECT id, relation, since, shape, fingerprint, signed_zeros FROM herd_copy")?;
         let rows = statement.query_map([], |row| {
             let (relation, since, fingerprint) = (row.get(1)?, Lsn(row.get(2)?), row.get(4)?);
-            let made = Made { relation, since, fingerprint, signed_zeros: row.get(5)?, first_bytes: false };
+            let made = Made {
+                relation,
+                since,
+                fingerprint,
+                signed_zeros: row.get(5)?,
+                first_bytes: false,
+                columns: Arc::default(),
+            };
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(3)?, made))
         })?;
         for row in rows {
             let (id, shape, mut made) = row?;
             let shape: Shape = serde_json::from_str(&shape).map_err(|e| Error::surprise(e.to_string()))?;
-            made.first_bytes = shape.first_bytes;
+            (made.first_bytes, made.columns) = (shape.first_bytes, shape.columns.clone().into());
             let (fingerprint, since) = (made.fingerprint.clone(), made.since);
             let held = Held { id, shape, fingerprint, since, places: None, net: Net::default(), sorting: None };
             copies.entry(made.relation).or_default().push(held);
@@ -204,10 +211,9 @@ impl Writer {
             return Err(error);
         }
         let Fresh { shape, fingerprint, signed_zeros, .. } = fresh;
-        made.insert(
-            id,
-            Made { relation, since, fingerprint: fingerprint.clone(), signed_zeros, first_bytes: shape.first_bytes },
-        );
+        let (first_bytes, columns) = (shape.first_bytes, shape.columns.clone().into());
+        let new = Made { relation, since, fingerprint: fingerprint.clone(), signed_zeros, first_bytes, columns };
+        made.insert(id, new);
         drop(made);
         let held = Held { id, shape, fingerprint, since, places: None, net: Net::default(), sorting: None };
         self.copies.entry(relation).or_default().push(held);

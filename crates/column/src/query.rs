@@ -50,6 +50,9 @@ pub struct Table {
     pub name: String,
     /// See [`crate::fingerprint::Facts::shards`].
     pub shards: String,
+    /// What the SELECT was made for: names of columns, their types' object ids where these are PostgreSQL's own (or 0), and modifiers.
+    #[serde(default)]
+    pub columns: Vec<(String, u32, i32)>,
 }
 
 #[derive(Deserialize)]

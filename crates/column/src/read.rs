@@ -85,7 +85,8 @@ impl Reads {
         came: Instant,
         moment: impl Future<Output = Result<Option<Option<Moment>>>>,
     ) -> Result<Option<Answer>> {
-        let mut reader = self.readers.get().await?;
+        let busy = |_| Error::NotFresh("others are read, and none of them has ended yet".into());
+        let mut reader = timeout(left(query, came), self.readers.get()).await.map_err(busy)??;
         let (applied, shared, kept) = (self.shared.applied(), self.shared.clone(), self.kept.clone());
         let (began, begun) = oneshot::channel();
         let asked = query.clone();
@@ -236,8 +237,12 @@ fn snapshot(conn: &duckdb::Connection, shared: &Shared, tables: &[Table]) -> Res
     conn.execute_batch("BEGIN TRANSACTION READ ONLY")?;
     let content = content.filter(|number| shared.content.number() == Some(*number));
     let of = |table: &Table| {
-        let found = made.get(&table.copy).cloned();
-        found.ok_or_else(|| Error::Changed(format!("there is no copy {}", table.copy)))
+        let found = made.get(&table.copy).ok_or_else(|| Error::Changed(format!("there is no copy {}", table.copy)))?;
+        // It may have been made anew since it was planned for.
+        match found.has(&table.columns) {
+            true => Ok(found.clone()),
+            false => Err(Error::Changed(format!("copy {} has other columns than the question", table.copy))),
+        }
     };
     let rows = removals.zip(before).filter(|((_, of), before)| of.number() == Some(*before));
     let made: Vec<Made> = tables.iter().map(of).collect::<Result<_>>()?;

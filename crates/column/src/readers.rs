@@ -29,7 +29,8 @@ impl Readers {
         Ok(readers)
     }
 
-    fn connect(&self, conn: &Connection) -> Result<()> {
+    /// There are some again, to the database of this one.
+    pub fn connect(&self, conn: &Connection) -> Result<()> {
         let all = (0..self.count).map(|_| conn.try_clone()).collect::<duckdb::Result<Vec<_>>>()?;
         *self.free.lock() = all;
         Ok(())
@@ -62,11 +63,6 @@ impl Paused {
     /// There are no connections any more.
     pub fn disconnect(&self) {
         self.readers.free.lock().clear();
-    }
-
-    /// There are some again, to the database of this one.
-    pub fn connect(&self, conn: &Connection) -> Result<()> {
-        self.readers.connect(conn)
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Others {
 /// Where nobody reads or sorts for long, and nothing is being written. False: it was not done.
 pub async fn reopen(writer: &Handle, others: &Others) -> Result<bool> {
     let Ok(paused) = tokio::time::timeout(READS_MAX, others.readers.pause()).await else { return Ok(false) };
-    let (paused, sorts) = (paused?, others.sorts.clone());
+    let (paused, sorts, readers) = (paused?, others.sorts.clone(), others.readers.clone());
     writer
         .call(move |w| {
             let mut sorts = sorts.lock();
@@ -36,9 +36,11 @@ pub async fn reopen(writer: &Handle, others: &Others) -> Result<bool> {
                 return Ok(false);
             }
             paused.disconnect();
-            w.open_anew()?;
+            // Who comes while there is no file is told so.
+            let mut paused = Some(paused);
+            w.open_anew(|| drop(paused.take()))?;
             *sorts = Some(w.conn.try_clone()?);
-            paused.connect(&w.conn)?;
+            readers.connect(&w.conn)?;
             Ok(true)
         })
         .await?
@@ -46,7 +48,7 @@ pub async fn reopen(writer: &Handle, others: &Others) -> Result<bool> {
 
 impl Writer {
     /// The database is closed, and opened again. There is no other connection to it.
-    fn open_anew(&mut self) -> Result<()> {
+    fn open_anew(&mut self, mut failed: impl FnMut()) -> Result<()> {
         drop(mem::replace(&mut self.conn, Connection::open_in_memory()?));
         let shared = self.shared.clone();
         let config = &shared.config;
@@ -56,6 +58,7 @@ impl Writer {
                 // What is on disk is there as it was: somebody may make room.
                 Err(error) => tracing::error!("the file of copies can't be opened, and is tried again: {error}"),
             }
+            failed();
             std::thread::sleep(AGAIN);
         };
         Ok(())

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
 use crate::lsn::Lsn;
+use crate::shape::Column;
 use crate::unchanged::{Content, Removals};
 use crate::unseen::Unseen;
 
@@ -86,6 +87,17 @@ pub struct Made {
     pub signed_zeros: bool,
     /// See [`Shape::first_bytes`](crate::shape::Shape::first_bytes).
     pub first_bytes: bool,
+    pub columns: Arc<[Column]>,
+}
+
+impl Made {
+    /// It has these columns, as they are in a question.
+    pub fn has(&self, asked: &[(String, u32, i32)]) -> bool {
+        let same = |(name, ty, modifier): &(String, u32, i32), column: &Column| {
+            column.name == *name && (*ty == 0 || (column.type_oid, column.modifier) == (*ty, *modifier))
+        };
+        asked.iter().all(|asked| self.columns.iter().any(|column| same(asked, column)))
+    }
 }
 
 /// A thread's pause, which others may end.

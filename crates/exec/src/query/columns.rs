@@ -232,7 +232,9 @@ impl<C: Client> Work<'_, C> {
         let mut asked = Vec::with_capacity(servers.len());
         for (node, server) in servers {
             let store = self.herd.store(&self.epoch.snapshot, node)?.clone();
-            let table = |t: &ColumnTable| Some(TableAsked::of(t.relation.column_copy.as_ref()?.id, &t.relation, node));
+            let table = |t: &ColumnTable| {
+                Some(TableAsked::of(t.relation.column_copy.as_ref()?.id, &t.relation, &t.columns, node))
+            };
             let tables = read.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
             let types = read.types.iter().map(ToString::to_string).collect();
             let (sql, by_first_bytes) = (sql.clone(), by_first_bytes.clone());

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use catalog::{NodeId, Relation, Row};
+use catalog::{Column, NodeId, Oid, Relation, Row};
 use md5::Digest;
 use parking_lot::Mutex;
 use pool::{NodeTarget, OwnConns, PoolError};
 use serde_json::json;
+use wire::type_oid::FIRST_NORMAL_OBJECT_ID;
 
 use crate::column_settings::ColumnUse;
 
@@ -56,11 +57,13 @@ pub struct TableAsked {
     name: String,
     /// Which tables the node has of it: its shards, or itself.
     shards: String,
+    /// What is read, as it was planned for: names, types (0: one of users' own, which has another object id there), modifiers.
+    columns: Vec<(String, Oid, i32)>,
 }
 
 impl TableAsked {
     /// A node's part of a table: shards of a distributed one, all of a reference table.
-    pub fn of(copy: i64, relation: &Relation, node: NodeId) -> Self {
+    pub fn of(copy: i64, relation: &Relation, read: &[String], node: NodeId) -> Self {
         let names = match relation.distribution() {
             Some(d) => {
                 let here = d.group.shards.iter().filter(|s| s.node == node);
@@ -71,7 +74,10 @@ impl TableAsked {
             None => vec![relation.name.clone()],
         };
         let shards = wire::hex::encode(&md5::Md5::digest(names.join(",")));
-        TableAsked { copy, schema: relation.schema.clone(), name: relation.name.clone(), shards }
+        let own = |c: &Column| if c.type_oid < FIRST_NORMAL_OBJECT_ID { c.type_oid } else { 0 };
+        let columns = relation.columns.iter().filter(|c| read.contains(&c.name));
+        let columns = columns.map(|c| (c.name.clone(), own(c), c.typmod)).collect();
+        TableAsked { copy, schema: relation.schema.clone(), name: relation.name.clone(), shards, columns }
     }
 }
 
@@ -152,7 +158,7 @@ impl Store {
     }
 
     async fn answer(&self, asked: &Asked, more: &[Asked], explain: bool) -> Result<Vec<Row>, PoolError> {
-        let table = |t: &TableAsked| json!({"copy": t.copy, "schema": t.schema, "name": t.name, "shards": t.shards});
+        let table = |t: &TableAsked| json!({"copy": t.copy, "schema": t.schema, "name": t.name, "shards": t.shards, "columns": t.columns});
         let tables = |asked: &Asked| asked.tables.iter().map(table).collect::<Vec<_>>();
         let mut header = json!({
             "tables": tables(asked),

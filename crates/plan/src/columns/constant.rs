@@ -45,7 +45,8 @@ pub fn read(text: &str, ty: Ty) -> Option<(Ty, String)> {
         Ty::Int4 => text.parse::<i32>().ok().filter(|_| is_integer(text)).and_then(|_| as_it_is()),
         Ty::Int8 => text.parse::<i64>().ok().filter(|_| is_integer(text)).and_then(|_| as_it_is()),
         Ty::Numeric { .. } => decimal(text).map(|ty| (ty, text.to_string())),
-        Ty::Float4 | Ty::Float8 => is_float(text).then(as_it_is)?,
+        Ty::Float4 => is_small_float(text).then(as_it_is)?,
+        Ty::Float8 => is_float(text).then(as_it_is)?,
         Ty::Text | Ty::Varchar => as_it_is().filter(|_| !text.contains('\0')),
         Ty::Bpchar(_) => Some((ty, text.trim_end_matches(' ').to_string())).filter(|_| !text.contains('\0')),
         Ty::Date => is_date(text).then(as_it_is)?,
@@ -103,6 +104,13 @@ fn is_float(text: &str) -> bool {
     let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
     let short = text.len() <= 40 && exponent.parse::<u16>().is_ok_and(|e| e <= 30);
     short && decimal(number).is_some() && is_digits(exponent)
+}
+
+/// One that a float4 holds: PostgreSQL refuses what would be infinite in it, or zero.
+fn is_small_float(text: &str) -> bool {
+    let is_zero =
+        || text.split(['e', 'E']).next().is_some_and(|number| !number.contains(|c: char| ('1'..='9').contains(&c)));
+    is_float(text) && text.parse::<f32>().is_ok_and(|f| f.is_finite() && (f.is_normal() || is_zero()))
 }
 
 /// A timestamp with its offset behind it, `+00`, `-03:30` or `Z`, as the timestamp that it is in UTC. Without an offset the session's zone would

@@ -11,6 +11,9 @@ use super::scope::{Reader, Source, Table};
 use super::subquery::{self, Query};
 use super::{Found, refused};
 
+/// The join whose rows have all found others.
+const INNER: &str = "JOIN";
+
 /// An item of FROM.
 #[derive(Clone, Debug, PartialEq)]
 pub enum From {
@@ -85,7 +88,7 @@ fn table<'a>(rv: &ast::RangeVar, r: &Reader<'a>) -> Found<(Table<'a>, i64)> {
 
 fn read_join(join: &ast::JoinExpr, r: &Reader) -> Found<From> {
     let word = match JoinType::try_from(join.jointype) {
-        Ok(JoinType::JoinInner) => "JOIN",
+        Ok(JoinType::JoinInner) => INNER,
         Ok(JoinType::JoinLeft) => "LEFT JOIN",
         Ok(JoinType::JoinRight) => "RIGHT JOIN",
         Ok(JoinType::JoinFull) => "FULL JOIN",
@@ -117,6 +120,20 @@ impl From {
             on.iter().for_each(&mut *f);
             left.conditions(f);
             right.conditions(f);
+        }
+    }
+
+    /// It has rows of an outer join, as they come.
+    pub fn passes_on_outer_rows(&self) -> bool {
+        match self {
+            From::Table { .. } => false,
+            From::Join { word, left, right, .. } => {
+                *word != INNER || left.passes_on_outer_rows() || right.passes_on_outer_rows()
+            }
+            From::Query { query, .. } => {
+                let made = query.select.distinct || query.select.groups_rows();
+                !made && query.from.iter().any(From::passes_on_outer_rows)
+            }
         }
     }
 

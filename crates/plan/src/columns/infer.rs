@@ -197,7 +197,7 @@ impl Reader<'_> {
 
     fn cast(&self, c: &ast::TypeCast) -> Found<Expr> {
         let (Some(arg), Some(name)) = (c.arg.as_deref(), &c.type_name) else { return Err(refused("a cast")) };
-        let (operand, to) = (self.expression(arg)?, own::cast(name)?);
+        let (operand, to) = (self.expression(arg)?, own::cast(name, self.a.cx)?);
         let refuse = || refused(&format!("a cast of {} to {}", operand.ty.name(), to.name()));
         match (operand.ty, &operand.kind) {
             (Ty::Unknown, _) => compare::settle(operand, to),

@@ -40,8 +40,15 @@ pub fn function<'n>(call: &'n ast::FuncCall, cx: &Context) -> Found<&'n str> {
     }
 }
 
-/// The type of a cast, without a modifier.
-pub fn cast(name: &ast::TypeName) -> Found<Ty> {
+/// The type of a cast, without a modifier, if its name can mean PostgreSQL's own alone.
+pub fn cast(name: &ast::TypeName, cx: &Context) -> Found<Ty> {
+    let called = names::last(&name.names);
+    let alone = name.names.len() == 1;
+    if alone
+        && (cx.snapshot.code.builtin_types.contains(called) || cx.snapshot.types.values().any(|t| t.name == called))
+    {
+        return Err(format!("there is another type \"{called}\""));
+    }
     let plain = names::plain_type(name).filter(|_| name.typmods.is_empty());
     let ty = plain.and_then(type_oid::named).and_then(Ty::of_oid);
     ty.ok_or_else(|| refused(&format!("a cast to {}", names::last(&name.names))))

@@ -14,7 +14,7 @@ use super::{ColumnPart, ColumnTable, Found, Rows, aggregate, compare, first_byte
 use crate::levels::Analysis;
 use crate::rewrite;
 
-/// So many rows are few.
+/// So many rows are few: stores tell no more (exec `router/column_stores.rs`).
 const FEW_ROWS: u64 = 100_000;
 
 /// What a SELECT asks, translated.
@@ -46,13 +46,13 @@ pub fn read(part: &ast::SelectStmt, tables: &[usize], rows: Rows, a: &Analysis) 
         None => Err(format!("a value of {} is not read from columns", e.ty.name())),
     });
     let types = types.collect::<Found<Vec<_>>>()?;
-    let mut writer = Writer::new(reader.count());
-    select.write(&from, &mut writer, false);
-    let by_first_bytes = first_bytes::select(&select, &from, &reader).map(|select| {
+    let written = |select: Select| {
         let mut writer = Writer::new(reader.count());
-        select.write(&from, &mut writer, false);
-        writer.text()
-    });
+        select.of_few_rows().write(&from, &mut writer, false);
+        writer
+    };
+    let by_first_bytes = first_bytes::select(&select, &from, &reader).map(|select| written(select).text());
+    let writer = written(select.clone());
     let mut params = writer.params.clone();
     params.sort_unstable();
     if let Some(twice) = params.windows(2).find(|w| w[0].0 == w[1].0) {
@@ -253,6 +253,20 @@ impl Select {
         }
     }
 
+    /// DuckDB looks for the first rows of an order in those blocks of a table that may hold some, once it has others. Of the table that an outer join
+    /// need not find a row in it leaves blocks out as well, and joins what finds its partners there with nothing: NULLs, which may come first. Seen with
+    /// 1.5.6 (`TopN::PushdownDynamicFilters`). Groups and different rows have been made of all.
+    pub fn is_first_of_all(&self, from: &[From]) -> Found<()> {
+        // Without a LIMIT it has one all the same (`of_few_rows`).
+        if self.order.is_empty() || self.distinct || self.groups_rows() {
+            return Ok(());
+        }
+        match from.iter().any(From::passes_on_outer_rows) {
+            true => Err(refused("the first rows of an outer join")),
+            false => Ok(()),
+        }
+    }
+
     /// PostgreSQL finds out that a sum is too great while it adds up, also for groups that are left out then, or where nothing comes to look at it.
     /// DuckDB's is looked at where it is told: so it is told, of all groups.
     fn tells_float_sums(&self) -> Found<()> {
@@ -316,6 +330,28 @@ impl Select {
             _ => true,
         };
         self.distinct || self.groups_rows() || self.limit.as_ref().is_some_and(few)
+    }
+
+    /// The same where it is a few rows, and too many of them where it is more: a store has all rows of an answer in memory that DuckDB does not count,
+    /// and finds out that they are too many.
+    fn of_few_rows(mut self) -> Select {
+        let most = FEW_ROWS + 1;
+        let constant = || Expr { ty: Ty::Int8, kind: Kind::Constant(most.to_string()) };
+        let is_one_row = self.groups.is_empty() && self.groups_rows();
+        self.limit = match self.limit.take() {
+            None if is_one_row => None,
+            None => Some(constant()),
+            Some(limit) => match &limit.kind {
+                Kind::Null => Some(constant()),
+                Kind::Constant(n) => match n.parse::<u64>() {
+                    Ok(n) if n > most => Some(constant()),
+                    _ => Some(limit),
+                },
+                // Of nothing and a number it is the number.
+                _ => Some(Expr { ty: Ty::Int8, kind: Kind::Call("least", vec![limit, constant()]) }),
+            },
+        };
+        self
     }
 
     /// In DuckDB's words. `named`: its columns are called as who is around it calls them.

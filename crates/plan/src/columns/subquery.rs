@@ -51,6 +51,7 @@ impl Query {
         }
         let from = from::read(&s.from_clause, r)?;
         let select = Select::of(r, s)?;
+        select.is_first_of_all(&from)?;
         // PostgreSQL looks at them below a join, or beside the conditions of a subquery, in an order of its own; DuckDB joins with a subquery of a condition,
         // and computes nothing for those of its rows that are not there.
         let condition = select.condition.as_ref();
