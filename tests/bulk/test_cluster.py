@@ -238,6 +238,25 @@ def test_snapshots_that_are_kept(bulk_herd, cluster_db):
     assert raised == []
 
 
+def test_snapshots_of_statements_that_run(bulk_herd, cluster_db):
+    """As those that are kept: the transaction comes to the table when its statement has ended."""
+    db = cluster_db
+    db.execute("INSERT INTO test SELECT g, 'x', g FROM generate_series(1, 100) g")
+    with bulk_herd.server.connect(autocommit=False) as other:
+        other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT count(*) FROM herd.tables")
+        running = threading.Thread(target=lambda: other.execute("SELECT pg_sleep(3)"))
+        running.start()
+        time.sleep(0.3)
+        clustering = threading.Thread(target=lambda: db.execute("SELECT herd.cluster('test', 'idx_test_typeid')"))
+        clustering.start()
+        running.join()
+        assert other.execute("SELECT count(*) FROM test").fetchone() == (100,)
+        other.commit()
+        clustering.join()
+    assert db.execute("SELECT count(*) FROM test").fetchone() == (100,)
+
+
 def test_what_is_refused(bulk_herd, cluster_db):
     db = cluster_db
     db.execute("CREATE INDEX part ON test (typeid) WHERE typeid > 3")

@@ -1,5 +1,6 @@
 """A server joins a running herd: reference tables are copied to it, new tables use it, the other router knows of it."""
 
+import threading
 import time
 
 import psycopg
@@ -59,6 +60,46 @@ def test_a_node_joins_and_gets_shards(pair):
         a.execute("create table local_one (id int)")
         a.execute("alter table before add column w int default 7")
         assert a.execute("select sum(w) from before").fetchone() == (350,)
+
+
+def test_an_index_that_is_made_meanwhile(pair):
+    """CREATE INDEX CONCURRENTLY takes as long as the oldest transaction: a node that has come by then has the index, or nobody."""
+    pair.a.run("drop table if exists ix_table", "create table ix_table (id int primary key, v int)", "select create_distributed_table('ix_table', 'id', colocate_with => 'none')", "insert into ix_table select g, g from generate_series(1, 50) g")
+    new, said = pair.new_node(), []
+
+    def index():
+        try:
+            with pair.b.connect() as b:
+                b.execute("create unique index concurrently ix_table_v on ix_table (id, v)")
+        except psycopg.Error as error:
+            said.append(error.sqlstate)
+
+    making = threading.Thread(target=index)
+    with pair.nodes[0].server.connect(autocommit=False) as old, pair.a.connect() as a:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select count(*) from pg_class")
+        making.start()
+        waits = "select count(*) from pg_stat_activity where query ~* 'create unique index concurrently' and wait_event = 'virtualxid'"
+        with pair.nodes[0].server.connect() as looks:
+            _eventually(lambda: looks.execute(waits).fetchone(), (1,))
+        a.execute(f"select citus_add_node('127.0.0.1', {new.port})")
+        old.rollback()
+        making.join()
+        nodes = [*pair.nodes, new]
+        if said:
+            assert said == ["55006"]
+            for node in nodes:
+                with node.server.connect() as direct:
+                    assert direct.execute("select count(*) from pg_class where relname like '%ix_table_v%'").fetchone() == (0,)
+            a.execute("create unique index concurrently ix_table_v on ix_table (id, v)")
+        for node in nodes:
+            with node.server.connect() as direct:
+                assert direct.execute("select indisvalid, indisunique from pg_index where indexrelid = 'ix_table_v'::regclass").fetchone() == (True, True)
+        a.execute("drop index concurrently ix_table_v")
+        for node in nodes:
+            with node.server.connect() as direct:
+                assert direct.execute("select count(*) from pg_class where relname like '%ix_table_v%'").fetchone() == (0,)
+        a.execute("drop table ix_table")
 
 
 def test_a_node_with_shards_is_not_removed(pair):

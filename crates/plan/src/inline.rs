@@ -166,11 +166,14 @@ impl<'i> Inline<'i> {
         if self.looked > CALLS_MAX || routine.volatility == Volatility::Volatile && !self.reads_only {
             return None;
         }
-        if !cx.take(routine.definition.len() / 2) {
+        // To read a text takes more than to copy what was read.
+        let (key, bytes) = ((routine.oid, columns), routine.definition.len());
+        let steps = if self.bodies.contains_key(&key) { bytes / 2 } else { bytes.saturating_mul(4) };
+        if !cx.take(steps) {
             return None;
         }
         let read = || Body::of(routine, columns, cx);
-        let body = self.bodies.entry((routine.oid, columns)).or_insert_with(read).clone()?;
+        let body = self.bodies.entry(key).or_insert_with(read).clone()?;
         // Tables that it names would be these.
         if body.tables.iter().any(|table| self.with.contains(&&**table)) {
             return None;

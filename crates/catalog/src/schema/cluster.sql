@@ -22,6 +22,7 @@ DECLARE
     lent boolean;
     names jsonb;
     item record;
+    locked timestamptz;
 BEGIN
     -- With an older snapshot than the lock, rows could be passed over that were committed in between.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -134,12 +135,22 @@ BEGIN
                 AND w.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
             EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', parent);
             EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', part);
-            -- A transaction that keeps its snapshot between statements (repeatable read) would find the new table empty.
-            PERFORM pg_stat_clear_snapshot();
-            IF EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-                          AND backend_xmin IS NOT NULL AND state LIKE 'idle in transaction%') THEN
-                RAISE EXCEPTION USING ERRCODE = 'lock_not_available';
-            END IF;
+            -- Whoever comes to the table with an older snapshot would find it empty: statements end and take theirs along, transactions that keep one between
+            -- statements (repeatable read) may be long. Writers have been waiting since the copy began: who has used no other table yet takes another
+            -- snapshot when he has this one, unless he says that he does not.
+            locked := clock_timestamp();
+            LOOP
+                PERFORM pg_stat_clear_snapshot();
+                EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+                    AND a.backend_xmin IS NOT NULL AND a.backend_type = 'client backend'
+                    AND (a.state LIKE 'idle in transaction%' OR a.query ~* '\m(repeatable\s+read|serializable)\M'
+                         OR a.xact_start < locked AND (NOT pg_backend_pid() = ANY (pg_blocking_pids(a.pid))
+                             OR EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'relation' AND l.granted AND l.relation >= 16384))));
+                IF clock_timestamp() > locked + interval '100 ms' THEN
+                    RAISE EXCEPTION USING ERRCODE = 'lock_not_available';
+                END IF;
+                PERFORM pg_sleep(0.01);
+            END LOOP;
             PERFORM herd.run_as_owner(fresh, format('ALTER TABLE %1$s DETACH PARTITION %2$s; DROP TABLE %2$s; '
                 'ALTER TABLE %1$s ATTACH PARTITION %3$s %4$s; ALTER TABLE %3$s DROP CONSTRAINT herd_bound', parent, part, fresh, bound));
             FOR item IN

@@ -33,6 +33,7 @@ SELECT jsonb_build_object(
     'indexes', (SELECT jsonb_object_agg(p.relname, ic.relname) FROM pg_index i JOIN pg_class ic ON ic.oid = i.indexrelid
                   JOIN pg_inherits h ON h.inhrelid = i.indexrelid JOIN pg_class p ON p.oid = h.inhparent WHERE i.indrelid = part),
     'bytes', pg_table_size(part),
+    'deferrable', EXISTS (SELECT FROM pg_index i WHERE i.indrelid = part AND NOT i.indimmediate),
     -- A column has another version where its type is set, be it to what it was: its values may be others then, and nothing tells of them.
     'mark', md5(concat_ws(E'\n', part::oid::text, c.reloptions::text, c.relam::text, c.reltablespace::text, c.relpersistence::text, c.relreplident::text, c.relowner::text,
         (SELECT string_agg(concat_ws(' ', a.attnum, a.xmin, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, a.attidentity, a.attcollation, a.attisdropped,

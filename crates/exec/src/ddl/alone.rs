@@ -7,7 +7,7 @@ use plan::ddl::{Spread, Step};
 use txn::Participant;
 use wire::sqlstate;
 
-use super::elsewhere::{holds, sql_of};
+use super::elsewhere::{holds, is_true, sql_of};
 use crate::client::Client;
 use crate::error::{ExecError, Result};
 use crate::route::{Forwarded, Ids, forward};
@@ -46,7 +46,30 @@ impl<C: Client> Work<'_, C> {
                 return Err(if home { e } else { self.on_node(n.node, e) });
             }
         }
+        if let Some(question) = &spread.whole
+            && let Err(e) = self.is_whole(question).await
+        {
+            self.undo(&begun, &spread.undo).await;
+            return Err(e);
+        }
         Ok(forwarded)
+    }
+
+    /// An error if nodes or shards have come meanwhile that lack a part. Whoever comes from now on finds it on home, or at its new node's table.
+    async fn is_whole(&mut self, question: &str) -> Result<()> {
+        let mut whole = !self.nodes_have_changed().await?;
+        let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        for node in nodes {
+            whole = whole && is_true(&self.ask_node(node, question).await?);
+        }
+        match whole {
+            true => Ok(()),
+            false => Err(ExecError::sql(
+                sqlstate::OBJECT_IN_USE,
+                "nodes or shards have moved while this ran, and nothing was done",
+            )
+            .hint("Try again when no node is being added and no shard is moved (herd.jobs).")),
+        }
     }
 
     async fn one_step(&mut self, p: &mut Participant, step: &Step, own: bool, forwarded: &mut Forwarded) -> Result<()> {

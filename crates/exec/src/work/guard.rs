@@ -12,6 +12,7 @@
 //! than its snapshot, `cut.rs` looks at; a table that was replaced while the statement waited for its lock is gone by its object
 //! id, which is no question of snapshots: PostgreSQL looks into its catalogs by newer ones.
 
+use catalog::schema::CATALOG_LOCK;
 use wire::sqlstate;
 
 use crate::error::{ExecError, Result};
@@ -93,6 +94,14 @@ impl<C: crate::client::Client> Work<'_, C> {
         let kinds = self.epoch.snapshot.kinds;
         let changed = format!("SELECT 1 FROM herd.epoch WHERE kinds OPERATOR(pg_catalog.<>) {kinds}::pg_catalog.int8");
         Ok(!self.herd.own.rows(&self.herd.config.home, &changed).await?.is_empty())
+    }
+
+    /// Whether nodes have been added or removed since the snapshot. Those that are about to be are waited for.
+    pub async fn nodes_have_changed(&mut self) -> Result<bool> {
+        let kinds = self.epoch.snapshot.kinds;
+        self.ask_home(&format!("SELECT pg_catalog.pg_advisory_xact_lock_shared({CATALOG_LOCK})")).await?;
+        let changed = format!("SELECT 1 FROM herd.epoch WHERE members OPERATOR(pg_catalog.>) {kinds}::pg_catalog.int8");
+        Ok(!self.ask_home(&changed).await?.is_empty())
     }
 
     /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.

@@ -2,7 +2,7 @@
 //! on the parent, then one concurrently on each partition, then they are joined. It does not run anything.
 
 use crate::Refusal;
-use catalog::{Relation, quote_ident};
+use catalog::{Relation, quote_ident, quote_literal};
 use sql::NodeEnum;
 use sql::ast::{IndexStmt, RangeVar};
 
@@ -24,6 +24,7 @@ pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
         let sql = text(s.clone())?;
         let mut spread = cx.everywhere(&sql);
         spread.undo = vec![format!("DROP INDEX IF EXISTS {index}")];
+        spread.whole = Some(is_valid(&index));
         return Ok(Ddl::Autocommit(Box::new(spread)));
     };
     let Some(rv) = &s.relation else { return Ok(Ddl::Home) };
@@ -42,6 +43,7 @@ pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
             steps.extend(on_partition(s, rv, &d.prefix, shard.number, &name, &index)?);
         }
     }
+    spread.whole = Some(is_valid(&index));
     // What was not joined yet stays behind when the parent's index is dropped.
     let names =
         d.group.shards.iter().map(|shard| {
@@ -49,6 +51,15 @@ pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
         });
     spread.undo.push(format!("DROP INDEX IF EXISTS {}", names.collect::<Vec<_>>().join(", ")));
     Ok(Ddl::Autocommit(Box::new(spread)))
+}
+
+/// A table's index is not, as long as one of its partitions has none.
+fn is_valid(index: &str) -> String {
+    format!(
+        "SELECT COALESCE((SELECT i.indisvalid FROM pg_catalog.pg_index i \
+         WHERE i.indexrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({})), false)",
+        quote_literal(index)
+    )
 }
 
 fn on_partition(

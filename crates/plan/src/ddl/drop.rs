@@ -92,14 +92,12 @@ fn drop_index(cx: &Cx, s: &DropStmt, elsewhere: Vec<Node>) -> Decided {
         return Ok(Ddl::Nodes(Box::new(with_elsewhere(cx, s, elsewhere)?)));
     }
     let tables = elsewhere.iter().filter_map(|o| cx.table_of_index(name_of(&strings_of(o))?));
-    let distributed: Vec<_> = tables.filter(|t| t.distribution().is_some()).collect();
-    match distributed.is_empty() {
-        true => Ok(Ddl::Autocommit(Box::new(with_elsewhere(cx, s, elsewhere)?))),
-        false => drop_concurrently(cx, s, elsewhere, &distributed),
-    }
+    let tables: Vec<_> = tables.collect();
+    drop_concurrently(cx, s, elsewhere, &tables)
 }
 
-/// PostgreSQL can't do it to a partitioned table: over the nodes it is one transaction, whose locks are had for a moment only.
+/// PostgreSQL can't do it to a partitioned table, nor to several servers at once: over the nodes it is one transaction, whose
+/// locks are had for a moment only.
 fn drop_concurrently(cx: &Cx, s: &DropStmt, elsewhere: Vec<Node>, tables: &[&Arc<Relation>]) -> Decided {
     let refuse = |what: &str| Err(Refusal::new(format!("DROP INDEX CONCURRENTLY does not support {what}"), ""));
     if s.objects.len() > 1 {

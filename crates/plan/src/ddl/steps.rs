@@ -74,6 +74,8 @@ pub struct Spread {
     pub read_only: bool,
     /// Undoes, on one node, what steps that were not in a transaction have left behind.
     pub undo: Vec<String>,
+    /// Which each node answers with true where steps that were not in a transaction have made all of it: shards and nodes may have come meanwhile.
+    pub whole: Option<String>,
     /// A view, by schema and name, that other nodes get as home has it then, with all that belongs to it.
     pub view: Option<(String, String)>,
     /// For the client, before the statement.

@@ -15,6 +15,11 @@ const BYTES_MAX: usize = 1 << 20;
 /// Rows of one INSERT.
 const ROWS_MAX: u64 = 100;
 
+/// Rows come one after the other, whatever statement they were changed by.
+const DEFER: &str = "SET CONSTRAINTS ALL DEFERRED";
+/// Who has deferred constraints can't attach a table before they were looked at.
+pub const LOOK: &str = "SET CONSTRAINTS ALL IMMEDIATE";
+
 /// A shard that is copied.
 pub struct Copied {
     /// Its table's object id on its node.
@@ -23,6 +28,8 @@ pub struct Copied {
     pub fresh: String,
     /// The columns its rows are found by, quoted.
     pub key: Vec<String>,
+    /// It has constraints that may be held against a transaction's end only.
+    pub deferrable: bool,
 }
 
 /// Statements for the copies, in order for each of them: nothing of one refers to another before they are shards.
@@ -139,6 +146,20 @@ impl Decoder {
     /// Of a slot that begins now.
     pub fn new(copies: Vec<Copied>) -> Self {
         Decoder { copies, relations: HashMap::new() }
+    }
+
+    /// Whether there are constraints that hold at the end of a transaction, and not before: batches are whole transactions then.
+    pub fn defers(&self) -> bool {
+        self.copies.iter().any(|copy| copy.deferrable)
+    }
+
+    /// What comes next is for this batch; where a transaction is, it comes whole.
+    pub fn begin(&self) -> Batch {
+        let mut batch = Batch::default();
+        if self.defers() {
+            batch.push("", DEFER.into(), 0);
+        }
+        batch
     }
 
     /// Puts what a message says into the batch.
@@ -291,7 +312,12 @@ mod tests {
     }
 
     fn decoder() -> Decoder {
-        Decoder::new(vec![Copied { part: 7, fresh: "herd_shards.fresh".into(), key: vec!["id".into()] }])
+        Decoder::new(vec![Copied {
+            part: 7,
+            fresh: "herd_shards.fresh".into(),
+            key: vec!["id".into()],
+            deferrable: false,
+        }])
     }
 
     #[test]
@@ -322,7 +348,8 @@ mod tests {
 
     #[test]
     fn two_shards_of_one_copy_are_emptied_together() {
-        let copied = |part| Copied { part, fresh: "herd_shards.fresh".into(), key: vec!["id".into()] };
+        let copied =
+            |part| Copied { part, fresh: "herd_shards.fresh".into(), key: vec!["id".into()], deferrable: false };
         let mut decoder = Decoder::new(vec![copied(7), copied(8)]);
         let mut batch = Batch::default();
         for id in [7u32, 8] {

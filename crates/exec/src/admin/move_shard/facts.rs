@@ -23,7 +23,7 @@ pub async fn table(source: &mut Conn, relation: Arc<Relation>, of: &Move, at: us
 
 async fn part(source: &mut Conn, parent: &str, name: String) -> Result<Part> {
     let facts = format!(
-        "SELECT f::text, f ->> 'mark', f ->> 'part', f ->> 'trusted', f ->> 'unlogged', f ->> 'published', f ->> 'bytes' FROM herd.move_facts({parent}, {}::regclass) AS f",
+        "SELECT f::text, f ->> 'mark', f ->> 'part', f ->> 'trusted', f ->> 'unlogged', f ->> 'published', f ->> 'bytes', f ->> 'deferrable' FROM herd.move_facts({parent}, {}::regclass) AS f",
         quote_literal(&name)
     );
     let row = source.simple(&facts).await?.into_iter().next().unwrap_or_default();
@@ -32,7 +32,9 @@ async fn part(source: &mut Conn, parent: &str, name: String) -> Result<Part> {
     let (facts, mark, oid) = (next()?, next()?, next()?.parse().unwrap_or(0));
     let (trusted, unlogged, published) = (next()? == "true", next()? != "false", next()? != "false");
     let bytes = next()?.parse().unwrap_or(0);
-    let mut part = Part { name, facts, mark, oid, trusted, unlogged, published, bytes, columns: vec![], key: vec![] };
+    let deferrable = next()? != "false";
+    let (columns, key) = (vec![], vec![]);
+    let mut part = Part { name, facts, mark, oid, trusted, unlogged, published, bytes, deferrable, columns, key };
     for (list, names) in [("columns", &mut part.columns), ("key", &mut part.key)] {
         let sql = format!(
             "SELECT n FROM jsonb_array_elements_text(nullif({}::jsonb -> '{list}', 'null')) WITH ORDINALITY AS l (n, place) ORDER BY place",

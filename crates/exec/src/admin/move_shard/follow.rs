@@ -13,7 +13,7 @@ use wire::frame::Reader;
 use wire::walsender::{Streamed, put_status, streamed};
 use wire::{ErrorFields, put, sqlstate};
 
-use super::changes::{Batch, Decoder};
+use super::changes::{Batch, Decoder, LOOK};
 use super::plan::Move;
 use super::stream::{Stream, answered, differs, written};
 use crate::error::{ExecError, Result};
@@ -57,8 +57,10 @@ impl Followed {
             self.end = commit_end(message)?;
             return Ok(());
         }
-        if self.read.last().is_none_or(Batch::is_full) {
-            self.read.push(Batch::default());
+        // A transaction begins.
+        let may_end = message.first() == Some(&b'B') || !self.decoder.defers();
+        if self.read.last().is_none_or(|batch| batch.is_full() && may_end) {
+            self.read.push(self.decoder.begin());
         }
         match self.read.last_mut() {
             Some(batch) => self.decoder.read(message, batch),
@@ -174,6 +176,9 @@ impl Stream {
                         all_were_there(&changed.unwrap_or_default(), &batch.rows())?;
                     }
                     applied = whole;
+                    if is_reached && self.followed.decoder.defers() {
+                        lane.run(LOOK).await?;
+                    }
                 }
             }
             if is_reached {

@@ -54,6 +54,8 @@ pub struct Part {
     pub published: bool,
     /// Without indexes.
     pub bytes: u64,
+    /// It has constraints that may be held against a transaction's end only: its rows alone, one after the other, need not satisfy them.
+    pub deferrable: bool,
     /// Those that rows have, and those they are found by; quoted.
     pub columns: Vec<String>,
     pub key: Vec<String>,

@@ -45,7 +45,12 @@ impl Stream {
         source.simple(ALIKE).await?;
         copy.simple(ALIKE).await?;
         let copies = of.tables.iter().flat_map(|t| {
-            t.parts.iter().map(|part| Copied { part: part.oid, fresh: t.fresh(), key: part.key.clone() })
+            t.parts.iter().map(|part| Copied {
+                part: part.oid,
+                fresh: t.fresh(),
+                key: part.key.clone(),
+                deferrable: part.deferrable,
+            })
         });
         let followed = Followed::new(of, Decoder::new(copies.collect()));
         Ok(Stream { source, copy, slot: of.slot(), followed, counters, pace: Pace::start(herd, of).await? })
