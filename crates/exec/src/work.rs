@@ -216,13 +216,14 @@ impl<C: Client> Work<'_, C> {
         loop {
             let mut conn = match self.herd.pools.try_get_for(target, self.login, asker.as_ref()) {
                 Some(conn) => conn,
-                None => tokio::select! {
-                    biased;
-                    () = self.client.cancelled() => {
-                        return Err(ExecError::cancelled());
+                None => {
+                    self.client.waits();
+                    tokio::select! {
+                        biased;
+                        () = self.client.cancelled() => return Err(ExecError::cancelled()),
+                        conn = Box::pin(self.herd.pools.get_for(target, self.login, asker.as_ref())) => conn?,
                     }
-                    conn = Box::pin(self.herd.pools.get_for(target, self.login, asker.as_ref())) => conn?,
-                },
+                }
             };
             if self.fits(&mut conn) {
                 return Ok(Lane::new(node, conn));

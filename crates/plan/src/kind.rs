@@ -112,8 +112,9 @@ impl Kind {
             LockStmt(_) => Kind { leaves: FoundBy::Itself, changes: false, ..other },
             CreateTableAsStmt(_) => Kind { analyzed: true, holds: Holds::Query, ..other },
             TruncateStmt(_) => Kind { holds: Holds::Query, ..other },
+            // Most of these PostgreSQL refuses in blocks; it says so itself where there is one.
             VacuumStmt(_) => Kind { joins: Joins::String, ..other },
-            IndexStmt(i) if i.concurrent => Kind { joins: Joins::String, ..other },
+            _ if mode == Mode::Plain => Kind { joins: Joins::String, ..other },
             // Bodies run later, and are judged by themselves.
             ViewStmt(_) | RuleStmt(_) | CreateDomainStmt(_) | CreateTrigStmt(_) | CreateFunctionStmt(_) => {
                 Kind { holds: Holds::Nothing, ..other }

@@ -2,16 +2,15 @@
 
 mod spoken;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::{ErrorFields, sqlstate};
 
 use bytes::{Buf, BytesMut};
 use exec::{Answer, Client, ClientError, CopyInput, ExecError, tell_parameter};
-use pool::{Alike, CancelKey, awake};
+use pool::{CancelKey, awake};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Frame, frame};
 
@@ -19,6 +18,7 @@ use crate::cancel::{CANCEL_EVERY, CancelHandle, Settled};
 use crate::client_stream::ClientStream;
 use crate::encoding::{Encoding, NAME};
 use crate::fair::{self, Fair};
+use crate::reports::Reports;
 use crate::shares::{Share, Shares};
 use spoken::Spoken;
 pub use spoken::{How, binary, how};
@@ -31,9 +31,6 @@ const BUFFER_KEPT_MAX: usize = 256 << 10;
 const READ_BYTES: usize = 4096;
 /// The same while COPY data comes: clients send it in messages of a few kilobytes, many of which are here at once.
 const COPY_READ_BYTES: usize = 64 << 10;
-
-/// What clients were told, which is the same for most.
-static TOLD: Alike<BTreeMap<String, String>> = Alike::new();
 
 /// The client's connection as the executor knows it: answers go out, COPY data and cancels come in.
 pub struct ClientIo {
@@ -49,9 +46,7 @@ pub struct ClientIo {
     copying: bool,
     handle: CancelHandle,
     running: bool,
-    /// Parameters as the client was told, and as nodes have reported them since.
-    told: Arc<BTreeMap<String, String>>,
-    news: BTreeMap<String, String>,
+    pub reports: Reports,
     /// The client's character set, if it is not UTF8.
     spoken: Option<Box<Tongue>>,
 }
@@ -104,6 +99,24 @@ impl Room {
     }
 }
 
+/// How long what a client sends behind an Execute is waited for.
+const REST_OF_PIPELINE: Duration = Duration::from_millis(10);
+
+/// Whether the first message is Sync, but for those that close something; `None`: it is not here yet.
+fn syncs(messages: &[u8]) -> Option<bool> {
+    let mut at = 0;
+    loop {
+        match *messages.get(at)? {
+            b'S' => return Some(true),
+            b'C' => {
+                let len: [u8; 4] = messages.get(at + 1..at + 5)?.try_into().ok()?;
+                at += 1 + usize::try_from(u32::from_be_bytes(len)).ok().filter(|len| *len >= 4)?;
+            }
+            _ => return Some(false),
+        }
+    }
+}
+
 impl ClientIo {
     /// `rbuf`: what was read behind the login. A message of more than `message_bytes_max` bytes ends the session.
     pub fn new(
@@ -123,8 +136,7 @@ impl ClientIo {
             copying: false,
             handle,
             running: false,
-            told: Arc::default(),
-            news: BTreeMap::new(),
+            reports: Reports::default(),
             spoken: None,
         }
     }
@@ -191,8 +203,8 @@ impl ClientIo {
 
     /// From here on the client speaks another character set; `None`: UTF8. The setting is told as `name`.
     pub fn speak(&mut self, encoding: Option<Arc<Encoding>>, name: &str) {
-        if self.told.get(NAME).is_some_and(|told| told != name) || self.news.contains_key(NAME) {
-            self.news.insert(NAME.to_string(), name.to_string());
+        if self.reports.is_other(NAME, name) {
+            self.reports.note(NAME, name);
         }
         if self.encoding() == encoding.as_ref().map(|e| e.name()) {
             return;
@@ -258,14 +270,27 @@ impl ClientIo {
         &mut self.room.fair
     }
 
-    /// The type of the next message if any of it is here.
-    pub fn next_type(&self) -> Option<u8> {
-        self.rbuf.first().copied()
-    }
-
-    /// What the client was told at its login.
-    pub fn told(&mut self, parameters: &[(String, String)]) {
-        self.told = TOLD.one(Arc::new(parameters.iter().cloned().collect()));
+    /// Whether Sync comes next; messages that close something don't count. Who sends neither that nor Flush gets no answer from PostgreSQL either, so
+    /// that it is waited for, for a moment.
+    pub async fn ends_pipeline(&mut self) -> bool {
+        let wait = tokio::time::sleep(REST_OF_PIPELINE);
+        tokio::pin!(wait);
+        loop {
+            if let Some(ends) = syncs(&self.rbuf) {
+                return ends;
+            }
+            let Some(stream) = &mut self.stream else { return false };
+            self.rbuf.reserve(READ_BYTES);
+            tokio::select! {
+                biased;
+                read = stream.read_buf(&mut self.rbuf) => match read {
+                    Ok(1..) => awake::came(awake::From::Client),
+                    // Whoever reads next finds out.
+                    Ok(0) | Err(_) => return false,
+                },
+                () = &mut wait => return false,
+            }
+        }
     }
 
     /// ReadyForQuery, with the parameters that have changed before it, as PostgreSQL reports them.
@@ -280,20 +305,8 @@ impl ClientIo {
             // Nobody has asked.
             e.to_fields().put(&mut self.out, b'E');
         }
-        if !self.news.is_empty() {
-            self.tell_news();
-        }
+        self.reports.put(&mut self.out);
         wire::backend::ready(&mut self.out, status);
-    }
-
-    fn tell_news(&mut self) {
-        for (name, value) in std::mem::take(&mut self.news) {
-            if self.told.get(&name) != Some(&value) {
-                wire::backend::parameter_status(&mut self.out, &name, &value);
-                Arc::make_mut(&mut self.told).insert(name, value);
-            }
-        }
-        self.told = TOLD.one(self.told.clone());
     }
 
     /// Notices go on; reports of parameters wait.
@@ -503,9 +516,7 @@ impl Client for ClientIo {
             // What is spoken with nodes is not what is spoken with the client.
             Answer::Parameter { name: NAME, .. } => {}
             // What the client hears of it is decided when it may send the next statement.
-            Answer::Parameter { name, value } => {
-                self.news.insert(name.to_string(), value.to_string());
-            }
+            Answer::Parameter { name, value } => self.reports.note(name, value),
             _ => answer.put(&mut self.out),
         }
     }

@@ -48,6 +48,7 @@ impl Session {
                 match c.kind {
                     b'S' => {
                         self.statements.remove(c.name);
+                        self.prepared.remove(c.name);
                     }
                     b'P' => {
                         let portal = self.portals.remove(c.name);

@@ -44,6 +44,7 @@ mod prepared;
 mod program;
 mod read_from;
 mod reading;
+mod reports;
 mod router;
 mod router_settings;
 mod said;

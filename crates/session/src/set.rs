@@ -107,6 +107,7 @@ impl Session {
                     }
                 }
                 self.settings = settings;
+                self.io.reports.as_it_began(&[STAY[0], "is_superuser"]);
                 self.own = self.own_at_start()?;
                 self.refresh_sharing();
                 self.refresh_context();
@@ -372,7 +373,10 @@ impl Session {
                 "DISCARD ALL cannot run inside a transaction block",
             ));
         }
-        if let Some(lane) = self.pin.here() {
+        if mode == ast::DiscardMode::DiscardTemp && !self.pin.is_free() {
+            // Part of the transaction, as any DROP TABLE.
+            self.on_home(sql).await?;
+        } else if let Some(lane) = self.pin.here() {
             lane.run(sql).await?;
             if mode == ast::DiscardMode::DiscardAll {
                 lane.conn.discarded();
@@ -380,6 +384,7 @@ impl Session {
         }
         match mode {
             ast::DiscardMode::DiscardAll => {
+                self.io.reports.as_it_began(&[]);
                 self.settings = self.startup.clone();
                 self.named_roles.begin_again();
                 self.own = self.own_at_start()?;

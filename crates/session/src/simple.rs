@@ -319,8 +319,9 @@ impl Session {
             if lost {
                 self.reading = None;
             }
-            // With a savepoint there is a way back.
-            if lost && self.transaction.participants.len() > 1 {
+            // With a savepoint there is a way back. Where all nodes know that it has failed, they hold nothing of it any more.
+            let stands = |p: &txn::Participant| p.lane.conn.status() != b'E';
+            if lost && self.transaction.participants.iter().any(stands) {
                 self.transaction.doubtful |= !exec::Client::settled(&mut self.io).await;
                 self.transaction.give_up().await;
             }

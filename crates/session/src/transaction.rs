@@ -187,8 +187,15 @@ impl Session {
         let identity = self.router.herd.identity();
         let number = self.router.herd.next_transaction();
         let failed = self.transaction.has_failed();
-        self.transaction.doubtful |= !self.io.settled().await;
         self.transaction.defers = !self.epoch.snapshot.anyones;
+        if !failed
+            && self.may_wait_to_commit()
+            && let Err(e) = self.transaction.check_deferred().await
+        {
+            self.rollback().await;
+            return Err(Box::pin(exec::restore_error(&self.router.herd, &self.epoch.snapshot, e.into())).await);
+        }
+        self.transaction.doubtful |= !self.io.settled().await;
         if !failed && let Err(e) = self.work().learn_whether_serializable().await {
             self.rollback().await;
             return Err(e);
@@ -223,6 +230,15 @@ impl Session {
                     .hint("Set max_prepared_transactions on every node and restart it, or SET herd.two_phase = off to let each node commit by itself."),
             ))),
         }
+    }
+
+    /// Checks that it has deferred may wait for others, who may wait for it on another node.
+    fn may_wait_to_commit(&self) -> bool {
+        let several = self.transaction.participants.len() > 1 && self.transaction.participants.iter().any(|p| p.wrote);
+        several
+            && (self.transaction.defers
+                || self.transaction.settings().any(|sql| sql.contains("SET CONSTRAINTS"))
+                || self.epoch.snapshot.relations.values().any(|r| r.checked_at_commit))
     }
 
     /// What code may use was judged when the transaction changed the schema, by what was committed then. Others may have changed

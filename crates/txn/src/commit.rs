@@ -259,6 +259,13 @@ impl Transaction {
         Ok(())
     }
 
+    /// What COMMIT would run is run now, where it may still be cancelled, and be part of a circle of those who wait that somebody sees.
+    pub async fn check_deferred(&mut self) -> Result<(), PoolError> {
+        self.run_deferred().await?;
+        self.defers = false;
+        Ok(())
+    }
+
     /// What users' code does at the end of a transaction may take its time: while the epoch is raised or the gate is held, others would wait for it.
     async fn run_deferred(&mut self) -> Result<(), PoolError> {
         // Those that were only read commit when nobody waits any more.

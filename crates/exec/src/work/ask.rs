@@ -1,6 +1,8 @@
 //! Asks nodes: each gets a statement of its own, or all get the same, at once; the answers are still to be read. What they are read
 //! for is not known here.
 
+use std::time::Duration;
+
 use std::collections::BTreeSet;
 
 use catalog::NodeId;
@@ -113,17 +115,34 @@ impl<C: Client> Work<'_, C> {
         keeps.then(|| format!("{settings:x} {}", self.epoch.snapshot.epoch))
     }
 
-    /// Lanes whose answers are no longer wanted: read to their end and put back.
+    /// Lanes whose answers are no longer wanted: read to their end and put back. Outside of a transaction a node that works on is told to stop,
+    /// and its connection closed.
     pub async fn abandon(&mut self, lanes: Vec<Participant>) {
+        let mut at_rest = Vec::with_capacity(lanes.len());
         for mut p in lanes {
+            let kept = self.transaction.is_active() || p.lane.node == self.home() && !self.pin.is_free();
             if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
+                let owed = finish_owed(&mut p.lane);
                 // An error here is the same error, or the lane is broken and goes away by itself.
-                let _ = finish_owed(&mut p.lane).await;
+                let ended = match kept {
+                    true => owed.await.is_ok(),
+                    false => tokio::time::timeout(ABANDONED_MAX, owed).await.is_ok(),
+                };
+                if !ended && !kept {
+                    continue;
+                }
             }
+            at_rest.push(p);
+        }
+        // A cancel comes to all of them until then.
+        for p in at_rest {
             self.put_back(p).await;
         }
     }
 }
+
+/// An answer that nobody wants is worth a connection for so long.
+const ABANDONED_MAX: Duration = Duration::from_millis(50);
 
 /// Reads what is owed. A lane that has only just joined has not even sent its BEGIN, and nothing behind it.
 async fn finish_owed(lane: &mut Lane) -> Result<()> {

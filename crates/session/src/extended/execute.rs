@@ -133,7 +133,7 @@ impl Session {
     async fn first_execute(&mut self, portal: &mut Portal, rows_max: i32) -> Result<Forwarded> {
         let prepared = self.current(&portal.prepared).await?;
         self.parsed_when_failed(&prepared.parsed)?;
-        let alone = self.io.next_type() == Some(b'S') && !self.transaction.is_active();
+        let alone = !self.transaction.is_active() && self.io.ends_pipeline().await;
         // Rows that can't be told in the client's character set take back what their statement has done.
         let taken_back = self.io.encoding().is_some();
         match &prepared.parsed {
@@ -172,7 +172,8 @@ impl Session {
         self.transaction.may_have_written = true;
         let request = exec::Request::bound(sql, Some(&portal.bound));
         if let exec::Placed::One(..) = self.work().place(compiled, &request).await? {
-            let name = format!("p{}", self.next_number());
+            // A name that no client gives a cursor of its own.
+            let name = format!("herd portal {}", self.next_number());
             let limit = Some(exec::Limit { portal: &name, rows: rows_max });
             let done = self.run_request(compiled, exec::Request { limit, ..request }, Tried::default()).await?;
             if let (true, Some(node)) = (done.suspended, done.node) {

@@ -12,6 +12,7 @@ use crate::activity::Shown;
 use crate::cancel::Registration;
 use crate::client_io::{ClientIo, Room};
 use crate::login::{self, LoggedIn};
+use crate::reports::Reports;
 use crate::router::Router;
 use crate::router_settings::RouterSettings;
 use crate::session::{Result, Session, Turn};
@@ -141,7 +142,7 @@ impl Session {
             Ok(parameters) => {
                 self.startup.share();
                 self.settings.share();
-                self.io.told(&parameters);
+                self.io.reports = Reports::new(&parameters);
                 login::greet(self.out(), &parameters, pid, secret);
                 self.io.send().await
             }
