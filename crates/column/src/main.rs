@@ -1,8 +1,10 @@
 //! The program `herd-column`: reads its configuration, and joins what the library has.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use column::apply::Writer;
@@ -13,12 +15,15 @@ use column::read::Reads;
 use column::readers::Readers;
 use column::reopen::Others;
 use column::shared::Shared;
-use column::{embedded, private, resort, serve, store};
+use column::{duck_error, embedded, private, resort, serve, store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Reads at a time; more wait.
 const READERS: usize = 4;
+
+/// How long those are waited for who still work when it ends.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 
 /// Keeps column copies of a PostgreSQL node's tables, and answers questions about them.
 #[derive(Parser)]
@@ -57,9 +62,30 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    match runtime.block_on(run(&config)) {
+    let ended = runtime.block_on(run(&config));
+    // Reads may still be at work.
+    runtime.shutdown_timeout(SHUTDOWN_MAX);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.downcast_ref().is_some_and(duck_error::is_over) => fail(&again(&error.to_string())),
         Err(error) => fail(&*error),
+    }
+}
+
+/// The same process begins anew. An error if it can't.
+fn again(why: &str) -> std::io::Error {
+    tracing::error!("begins anew, as DuckDB has ended: {why}");
+    // Should it end at once each time.
+    std::thread::sleep(SHUTDOWN_MAX);
+    let mut args = std::env::args_os();
+    let name = args.next();
+    match std::env::current_exe() {
+        Ok(program) => {
+            let mut command = std::process::Command::new(program);
+            name.into_iter().for_each(|name| _ = command.arg0(name));
+            command.args(args).exec()
+        }
+        Err(error) => error,
     }
 }
 
@@ -96,7 +122,7 @@ async fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     tracing::info!("listening on {}", listener.local_addr()?);
     tokio::select! {
-        never = store::run(shared, writer, others) => match never {},
+        over = store::run(shared, writer, others) => Err(over.into()),
         served = serve::serve(listener, reads) => Ok(served?),
         _ = tokio::signal::ctrl_c() => Ok(()),
         _ = terminate.recv() => Ok(()),

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use wire::frame::{self, HEADER_LEN};
 use wire::{ErrorFields, Frame, backend, frontend, sqlstate};
 
+use crate::duck_error;
 use crate::error::{Error, Result};
 use crate::query::{Query, TEXT_MAX};
 use crate::read::{Answer, Reads};
@@ -141,7 +142,10 @@ impl Session {
             }
             Ok(None) => backend::empty_query(&mut self.out),
             Err(error) => {
-                tracing::debug!("a question failed: {error}");
+                match duck_error::is_internal(&error.to_string()) {
+                    true => tracing::error!("a question failed: {error}"),
+                    false => tracing::debug!("a question failed: {error}"),
+                }
                 error.to_fields().put(&mut self.out, b'E');
             }
         }

@@ -39,10 +39,10 @@ pub async fn is_no_standby(conn: &mut Conn) -> Result<()> {
 
 /// Commits that are in the log and wait for a standby may be in the copies already, and the node does not show them.
 async fn note_unseen(conn: &mut Conn, shared: &Shared) -> Result<()> {
-    // Who commits a prepared one waits under no number of his own: it may be any of them.
+    // Who commits a prepared one waits under no number of his own: it may be any of the herd's, none of which stays for long.
     let waiting = "SELECT backend_xid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND backend_xid IS NOT NULL \
         UNION ALL SELECT transaction FROM pg_prepared_xacts \
-        WHERE EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND backend_xid IS NULL)";
+        WHERE starts_with(gid, 'herd_') AND EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND backend_xid IS NULL)";
     let rows = conn.simple(waiting).await?;
     shared.unseen.applied(rows.iter().filter_map(|row| row.first()?.as_deref()?.parse::<u32>().ok()));
     Ok(())

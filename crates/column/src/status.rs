@@ -9,6 +9,7 @@ use wire::backend::{self, Field};
 use wire::type_oid as oid;
 
 use crate::duck;
+use crate::duck_error;
 use crate::error::Result;
 use crate::kept::Size;
 use crate::read::{Answer, Reads};
@@ -40,7 +41,7 @@ pub async fn sizes(reads: &Reads) -> Result<Answer> {
     let ready: Vec<i64> = reads.shared.copies.lock().iter().filter_map(of_ready).collect();
     let mut reader = reads.readers.get().await?;
     let sizes = reader
-        .run(move |conn| Ok(ready.iter().filter_map(|id| Some((*id, size(conn, *id).ok()?))).collect::<Vec<_>>()));
+        .run(move |conn| Ok(ready.iter().filter_map(|id| Some((*id, said(size(conn, *id))?))).collect::<Vec<_>>()));
     let sizes = sizes.await?;
     let mut messages = BytesMut::new();
     let fields = [Field::new("copy", oid::INT8, 8), Field::new("bytes", oid::INT8, 8), Field::text("compression")];
@@ -50,6 +51,15 @@ pub async fn sizes(reads: &Reads) -> Result<Answer> {
         backend::data_row(&mut messages, cells.iter().map(|cell| cell.as_deref().map(str::as_bytes)));
     }
     Ok(Answer { messages, rows: sizes.len() as u64 })
+}
+
+/// A copy may go meanwhile.
+fn said<T>(of: duckdb::Result<T>) -> Option<T> {
+    of.inspect_err(|error| match duck_error::is_internal(&error.to_string()) {
+        true => tracing::error!("nothing can be said of a copy: {error}"),
+        false => tracing::debug!("nothing can be said of a copy: {error}"),
+    })
+    .ok()
 }
 
 /// Of a copy; no words where it has no rows.
@@ -77,7 +87,7 @@ pub async fn copies(reads: &Reads) -> Result<Answer> {
         let count = |id: &i64| {
             let sql =
                 format!("SELECT (SELECT count(*) FROM {}), unsorted FROM herd_copy WHERE id = ?", duck::table(*id));
-            conn.query_row(&sql, [id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<u64>>(1)?))).ok()
+            said(conn.query_row(&sql, [id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<u64>>(1)?))))
         };
         Ok(ready.iter().map(|id| (*id, count(id))).collect::<Vec<_>>())
     });

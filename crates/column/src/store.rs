@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::copy_in::copy_in;
 use crate::definition::{self, Found};
+use crate::duck_error;
 use crate::error::{Error, Result};
 use crate::fingerprint;
 use crate::jobs::Handle;
@@ -55,14 +56,17 @@ struct Work {
     make: Vec<Wanted>,
 }
 
-/// For as long as the process lives.
-pub async fn run(shared: Arc<Shared>, writer: Handle, others: Others) -> Infallible {
+/// For as long as DuckDB lives: the error after which it does not.
+pub async fn run(shared: Arc<Shared>, writer: Handle, others: Others) -> Error {
     let mut store = Store { shared, writer, others, failed: HashMap::new(), made: Vec::new(), stands_aside: false };
     let mut pause = AGAIN_FIRST;
     loop {
         let began = Instant::now();
         let Err(error) = store.round().await;
         tracing::warn!("{error}");
+        if let Err(over) = store.lives().await {
+            return over;
+        }
         if let Error::Standby(_) = error {
             // Nobody waits for it meanwhile.
             store.shared.is_stuck(&error.to_string());
@@ -78,6 +82,12 @@ pub async fn run(shared: Arc<Shared>, writer: Handle, others: Others) -> Infalli
 }
 
 impl Store {
+    /// An error if DuckDB does nothing any more.
+    async fn lives(&self) -> Result<()> {
+        let asked = self.writer.call(|w| Ok(w.conn.execute_batch("SELECT 1")?)).await;
+        asked.and_then(|asked| asked).or_else(|error| if duck_error::is_over(&error) { Err(error) } else { Ok(()) })
+    }
+
     /// With one connection, until something fails.
     async fn round(&mut self) -> Result<Infallible> {
         let mut control = node::connect(&self.shared.config).await?;
@@ -120,6 +130,7 @@ impl Store {
                 return Ok(work);
             }
             self.watch_slot(control).await?;
+            self.lives().await?;
             tokio::select! {
                 () = sleep(POLL) => {}
                 () = self.shared.attention.notified() => {}

@@ -1,11 +1,12 @@
 //! A client's socket with its buffers, as the executor needs it. It does not know what messages mean.
 
+mod pipeline;
 mod spoken;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wire::{ErrorFields, sqlstate};
 
 use bytes::{Buf, BytesMut};
@@ -96,24 +97,6 @@ impl Room {
             self.coming = true;
         }
         Ok(())
-    }
-}
-
-/// How long what a client sends behind an Execute is waited for.
-const REST_OF_PIPELINE: Duration = Duration::from_millis(10);
-
-/// Whether the first message is Sync, but for those that close something; `None`: it is not here yet.
-fn syncs(messages: &[u8]) -> Option<bool> {
-    let mut at = 0;
-    loop {
-        match *messages.get(at)? {
-            b'S' => return Some(true),
-            b'C' => {
-                let len: [u8; 4] = messages.get(at + 1..at + 5)?.try_into().ok()?;
-                at += 1 + usize::try_from(u32::from_be_bytes(len)).ok().filter(|len| *len >= 4)?;
-            }
-            _ => return Some(false),
-        }
     }
 }
 
@@ -268,29 +251,6 @@ impl ClientIo {
     /// The session's turn.
     pub fn fair(&mut self) -> &mut Fair {
         &mut self.room.fair
-    }
-
-    /// Whether Sync comes next; messages that close something don't count. Who sends neither that nor Flush gets no answer from PostgreSQL either, so
-    /// that it is waited for, for a moment.
-    pub async fn ends_pipeline(&mut self) -> bool {
-        let wait = tokio::time::sleep(REST_OF_PIPELINE);
-        tokio::pin!(wait);
-        loop {
-            if let Some(ends) = syncs(&self.rbuf) {
-                return ends;
-            }
-            let Some(stream) = &mut self.stream else { return false };
-            self.rbuf.reserve(READ_BYTES);
-            tokio::select! {
-                biased;
-                read = stream.read_buf(&mut self.rbuf) => match read {
-                    Ok(1..) => awake::came(awake::From::Client),
-                    // Whoever reads next finds out.
-                    Ok(0) | Err(_) => return false,
-                },
-                () = &mut wait => return false,
-            }
-        }
     }
 
     /// ReadyForQuery, with the parameters that have changed before it, as PostgreSQL reports them.

@@ -38,6 +38,7 @@ impl Session {
         if !self.transaction.is_active() {
             return Ok(forwarded);
         }
+        self.transaction.sets_constraints |= s.deferred;
         let when = if s.deferred { "DEFERRED" } else { "IMMEDIATE" };
         let set = |names: String| format!("SET CONSTRAINTS {names} {when}");
         let named = match s.constraints.is_empty() {

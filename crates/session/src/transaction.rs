@@ -237,7 +237,7 @@ impl Session {
         let several = self.transaction.participants.len() > 1 && self.transaction.participants.iter().any(|p| p.wrote);
         several
             && (self.transaction.defers
-                || self.transaction.settings().any(|sql| sql.contains("SET CONSTRAINTS"))
+                || self.transaction.sets_constraints
                 || self.epoch.snapshot.relations.values().any(|r| r.checked_at_commit))
     }
 

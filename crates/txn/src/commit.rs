@@ -261,9 +261,16 @@ impl Transaction {
 
     /// What COMMIT would run is run now, where it may still be cancelled, and be part of a circle of those who wait that somebody sees.
     pub async fn check_deferred(&mut self) -> Result<(), PoolError> {
-        self.run_deferred().await?;
-        self.defers = false;
-        Ok(())
+        if std::mem::take(&mut self.defers) {
+            return self.run_deferred().await;
+        }
+        // Nobody's code runs there.
+        let mut lanes: Vec<_> = self.participants.iter_mut().filter(|p| p.wrote).map(|p| &mut p.lane).collect();
+        for lane in &mut lanes {
+            lane.put_query("SET CONSTRAINTS ALL IMMEDIATE");
+            lane.conn.flush().await?;
+        }
+        finish_all(&mut lanes).await
     }
 
     /// What users' code does at the end of a transaction may take its time: while the epoch is raised or the gate is held, others would wait for it.

@@ -88,6 +88,8 @@ pub struct Transaction {
     pub uses: u64,
     /// Triggers of users' own may wait for the commit: they run before anything else waits for it.
     pub defers: bool,
+    /// The client has deferred constraints in it.
+    pub sets_constraints: bool,
     /// It has restarted or changed sequences, which it holds locked: nobody beside it can take values of them.
     pub holds_sequences: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; `None`: it has made none.
@@ -535,6 +537,7 @@ impl Transaction {
         self.doubtful = false;
         self.keep_all = false;
         self.asks_who_wrote = false;
+        self.sets_constraints = false;
         self.raised = self.raises_epoch.take().is_some();
         self.schema_fingerprint = None;
         self.touched.clear();

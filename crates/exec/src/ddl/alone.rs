@@ -46,30 +46,37 @@ impl<C: Client> Work<'_, C> {
                 return Err(if home { e } else { self.on_node(n.node, e) });
             }
         }
-        if let Some(question) = &spread.whole
-            && let Err(e) = self.is_whole(question).await
-        {
-            self.undo(&begun, &spread.undo).await;
-            return Err(e);
+        if let Some(question) = &spread.whole {
+            self.see_whole(question, &spread.undo).await?;
         }
         Ok(forwarded)
     }
 
-    /// An error if nodes or shards have come meanwhile that lack a part. Whoever comes from now on finds it on home, or at its new node's table.
-    async fn is_whole(&mut self, question: &str) -> Result<()> {
-        let mut whole = !self.nodes_have_changed().await?;
-        let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
-        for node in nodes {
-            whole = whole && is_true(&self.ask_node(node, question).await?);
-        }
-        match whole {
-            true => Ok(()),
-            false => Err(ExecError::sql(
+    /// Nodes or shards that have come meanwhile may lack a part: then it is undone, on all nodes. Whoever comes from now on finds it on home, or at its
+    /// new node's table.
+    async fn see_whole(&mut self, question: &str, undo: &[String]) -> Result<()> {
+        let newer = match self.nodes_have_changed().await? {
+            true => {
+                self.herd.refresh(None).await?;
+                Some(self.herd.epoch.load_full())
+            }
+            false => None,
+        };
+        let own_catalog = self.own_catalog;
+        let mut work = self.with_epoch(newer.as_ref().unwrap_or(self.epoch), own_catalog);
+        let nodes: Vec<NodeId> = work.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        for node in &nodes {
+            if is_true(&work.ask_node(*node, question).await?) {
+                continue;
+            }
+            work.undo(&nodes, undo).await;
+            return Err(ExecError::sql(
                 sqlstate::OBJECT_IN_USE,
-                "nodes or shards have moved while this ran, and nothing was done",
+                "nodes or shards have come while this ran, and nothing was done",
             )
-            .hint("Try again when no node is being added and no shard is moved (herd.jobs).")),
+            .hint("Try again when no node is being added and no shard is moved (herd.jobs)."));
         }
+        Ok(())
     }
 
     async fn one_step(&mut self, p: &mut Participant, step: &Step, own: bool, forwarded: &mut Forwarded) -> Result<()> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::collections::BTreeSet;
 
 use catalog::NodeId;
+use tokio::time::Instant;
 use txn::{Lane, Participant};
 
 use crate::client::Client;
@@ -115,18 +116,20 @@ impl<C: Client> Work<'_, C> {
         keeps.then(|| format!("{settings:x} {}", self.epoch.snapshot.epoch))
     }
 
-    /// Lanes whose answers are no longer wanted: read to their end and put back. Outside of a transaction a node that works on is told to stop,
-    /// and its connection closed.
+    /// Lanes whose answers are no longer wanted: read to their end and put back. Outside of a transaction a node that works on for long is told to
+    /// stop, and its connection closed, unless it has something of the session's.
     pub async fn abandon(&mut self, lanes: Vec<Participant>) {
         let mut at_rest = Vec::with_capacity(lanes.len());
+        let until = Instant::now() + ABANDONED_MAX;
         for mut p in lanes {
-            let kept = self.transaction.is_active() || p.lane.node == self.home() && !self.pin.is_free();
+            let pinned = p.lane.node == self.home() && !self.pin.is_free();
+            let kept = self.transaction.is_active() || pinned || p.lane.conn.sequences.are_wanted();
             if p.lane.conn.outstanding() > 0 && !p.lane.conn.is_broken() {
                 let owed = finish_owed(&mut p.lane);
                 // An error here is the same error, or the lane is broken and goes away by itself.
                 let ended = match kept {
                     true => owed.await.is_ok(),
-                    false => tokio::time::timeout(ABANDONED_MAX, owed).await.is_ok(),
+                    false => tokio::time::timeout_at(until, owed).await.is_ok(),
                 };
                 if !ended && !kept {
                     continue;
@@ -141,8 +144,8 @@ impl<C: Client> Work<'_, C> {
     }
 }
 
-/// An answer that nobody wants is worth a connection for so long.
-const ABANDONED_MAX: Duration = Duration::from_millis(50);
+/// Answers that nobody wants are worth their connections for so long.
+const ABANDONED_MAX: Duration = Duration::from_millis(300);
 
 /// Reads what is owed. A lane that has only just joined has not even sent its BEGIN, and nothing behind it.
 async fn finish_owed(lane: &mut Lane) -> Result<()> {

@@ -99,9 +99,16 @@ impl<C: crate::client::Client> Work<'_, C> {
     /// Whether nodes have been added or removed since the snapshot. Those that are about to be are waited for.
     pub async fn nodes_have_changed(&mut self) -> Result<bool> {
         let kinds = self.epoch.snapshot.kinds;
-        self.ask_home(&format!("SELECT pg_catalog.pg_advisory_xact_lock_shared({CATALOG_LOCK})")).await?;
+        let (own, home) = (&self.herd.own, &self.herd.config.home);
+        let wait = format!("SELECT pg_catalog.pg_advisory_xact_lock_shared({CATALOG_LOCK})");
+        self.client.waits();
+        tokio::select! {
+            biased;
+            () = self.client.cancelled() => return Err(ExecError::cancelled()),
+            waited = own.rows(home, &wait) => waited?,
+        };
         let changed = format!("SELECT 1 FROM herd.epoch WHERE members OPERATOR(pg_catalog.>) {kinds}::pg_catalog.int8");
-        Ok(!self.ask_home(&changed).await?.is_empty())
+        Ok(!own.rows(home, &changed).await?.is_empty())
     }
 
     /// Inside a transaction: an error if tables it has met, or the nodes, have changed since the snapshot.

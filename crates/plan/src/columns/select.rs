@@ -257,8 +257,8 @@ impl Select {
     /// need not find a row in it leaves blocks out as well, and joins what finds its partners there with nothing: NULLs, which may come first. Seen with
     /// 1.5.6 (`TopN::PushdownDynamicFilters`). Groups and different rows have been made of all.
     pub fn is_first_of_all(&self, from: &[From]) -> Found<()> {
-        // Without a LIMIT it has one all the same (`of_few_rows`).
-        if self.order.is_empty() || self.distinct || self.groups_rows() {
+        // What `of_few_rows` adds is more than a store tells of.
+        if self.limit.is_none() || self.order.is_empty() || self.distinct || self.groups_rows() {
             return Ok(());
         }
         match from.iter().any(From::passes_on_outer_rows) {

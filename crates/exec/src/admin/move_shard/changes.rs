@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 1 << 20;
 const ROWS_MAX: u64 = 100;
 
 /// Rows come one after the other, whatever statement they were changed by.
-const DEFER: &str = "SET CONSTRAINTS ALL DEFERRED";
+pub const DEFER: &str = "SET CONSTRAINTS ALL DEFERRED";
 /// Who has deferred constraints can't attach a table before they were looked at.
 pub const LOOK: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
@@ -35,6 +35,10 @@ pub struct Copied {
 /// Statements for the copies, in order for each of them: nothing of one refers to another before they are shards.
 #[derive(Default)]
 pub struct Batch {
+    /// It begins in the midst of a transaction, which has begun in the one before.
+    pub goes_on: bool,
+    /// It ends in the midst of one.
+    pub is_part: bool,
     copies: Vec<OfCopy>,
     count: usize,
     bytes: usize,
@@ -51,6 +55,11 @@ struct OfCopy {
 }
 
 impl Batch {
+    /// One that begins, or goes on with, a transaction.
+    pub fn new(goes_on: bool) -> Self {
+        Batch { goes_on, ..Batch::default() }
+    }
+
     /// There is nothing to run.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -148,18 +157,9 @@ impl Decoder {
         Decoder { copies, relations: HashMap::new() }
     }
 
-    /// Whether there are constraints that hold at the end of a transaction, and not before: batches are whole transactions then.
+    /// Whether there are constraints that hold at the end of a transaction, and not before.
     pub fn defers(&self) -> bool {
         self.copies.iter().any(|copy| copy.deferrable)
-    }
-
-    /// What comes next is for this batch; where a transaction is, it comes whole.
-    pub fn begin(&self) -> Batch {
-        let mut batch = Batch::default();
-        if self.defers() {
-            batch.push("", DEFER.into(), 0);
-        }
-        batch
     }
 
     /// Puts what a message says into the batch.

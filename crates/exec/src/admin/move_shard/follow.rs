@@ -13,10 +13,13 @@ use wire::frame::Reader;
 use wire::walsender::{Streamed, put_status, streamed};
 use wire::{ErrorFields, put, sqlstate};
 
-use super::changes::{Batch, Decoder, LOOK};
+use super::changes::{Batch, DEFER, Decoder, LOOK};
 use super::plan::Move;
 use super::stream::{Stream, answered, differs, written};
 use crate::error::{ExecError, Result};
+
+const BEGIN: &str = "BEGIN";
+const COMMIT: &str = "COMMIT";
 
 /// So many changes between two marks are few.
 const FEW: u64 = 1_000;
@@ -57,10 +60,10 @@ impl Followed {
             self.end = commit_end(message)?;
             return Ok(());
         }
-        // A transaction begins.
-        let may_end = message.first() == Some(&b'B') || !self.decoder.defers();
-        if self.read.last().is_none_or(|batch| batch.is_full() && may_end) {
-            self.read.push(self.decoder.begin());
+        if self.read.last().is_none_or(Batch::is_full) {
+            let goes_on = message.first() != Some(&b'B');
+            self.read.iter_mut().last().into_iter().for_each(|last| last.is_part = goes_on);
+            self.read.push(Batch::new(goes_on));
         }
         match self.read.last_mut() {
             Some(batch) => self.decoder.read(message, batch),
@@ -154,18 +157,31 @@ impl Stream {
             let whole = if is_reached { self.followed.read.len() } else { self.followed.read.len().saturating_sub(1) };
             match locked.as_deref_mut() {
                 None => {
-                    for batch in self.followed.read.drain(..whole).filter(|batch| !batch.is_empty()) {
-                        let rows = batch.rows();
-                        put::query(self.copy.out(), &batch.statements().collect::<Vec<_>>().join(";\n"));
+                    // Where constraints hold at a transaction's end, it is one here, too.
+                    let defers = self.followed.decoder.defers();
+                    for batch in self.followed.read.drain(..whole) {
+                        let before = [BEGIN, DEFER].into_iter().filter(|_| defers && !batch.goes_on);
+                        let behind = Some(COMMIT).filter(|_| defers && !batch.is_part);
+                        let texts: Vec<&str> = before.clone().chain(batch.statements()).chain(behind).collect();
+                        if texts.is_empty() {
+                            continue;
+                        }
+                        put::query(self.copy.out(), &texts.join(";\n"));
                         self.copy.sent_sync();
                         written(&mut self.copy).await?;
-                        all_were_there(&answered(&mut self.copy).await?, &rows)?;
+                        let changed = answered(&mut self.copy).await?;
+                        let rows = batch.rows();
+                        let around = before.map(|_| 0).chain(rows.iter().copied()).chain(behind.map(|_| 0));
+                        all_were_there(&changed, &around.collect::<Vec<_>>())?;
                         self.counters.changes.fetch_add(rows.iter().sum(), Ordering::Relaxed);
                     }
                 }
                 Some(lane) => {
                     if self.followed.read.iter().map(Batch::bytes).sum::<usize>() > LOCKED_MAX {
                         return Err(in_the_moment());
+                    }
+                    if applied == 0 && self.followed.decoder.defers() {
+                        lane.run(DEFER).await?;
                     }
                     for batch in self.followed.read[applied..whole].iter().filter(|batch| !batch.is_empty()) {
                         let statements: Vec<String> = batch.statements().map(quote_literal).collect();
