@@ -40,7 +40,7 @@ def test_the_first_rows_of_an_outer_join(columns):
     columns.server.run(
         "drop table if exists d_few, d_many", "create table d_few (id bigint primary key)", "create table d_many (id bigint, seq bigint, v bigint not null, primary key (id, seq))",
         "select create_distributed_table('d_few', 'id')", "select create_distributed_table('d_many', 'id', colocate_with => 'd_few')",
-        "insert into d_few select g from generate_series(0, 59999) g", "insert into d_many select g / 10, g % 10, 600000 - g from generate_series(0, 599999) g",
+        "insert into d_few select g from generate_series(0, 31999) g", "insert into d_many select g / 10, g % 10, 320000 - g from generate_series(0, 319999) g",
     )
     columns.add("d_few")
     columns.add("d_many")
@@ -58,7 +58,7 @@ def test_the_first_rows_of_an_outer_join(columns):
     # More groups than a store tells of: rows answer.
     with columns.server.connect() as connection:
         connection.execute("set herd.columns = on")
-        assert len(connection.execute("select v, count(*) from d_many group by v").fetchall()) == 600_000
+        assert len(connection.execute("select v, count(*) from d_many group by v").fetchall()) == 320_000
     columns.server.run("drop table d_few, d_many")
 
 
@@ -128,11 +128,11 @@ def test_a_long_key_of_a_copy_that_is_sorted(columns):
     writer.start()
     try:
         # Enough that it is sorted anew.
-        columns.server.run("insert into d_keys select 'short ' || g, (g::int8 * 7919) % 100003, 0 from generate_series(1, 250000) g")
+        columns.server.run("insert into d_keys select 'short ' || g, (g::int8 * 7919) % 100003, 0 from generate_series(1, 220000) g")
         with columns.server.connect() as connection:
             connection.execute("set herd.columns = on")
             for _ in range(30):
-                assert connection.execute("select count(*) from d_keys").fetchone() == (251000,)
+                assert connection.execute("select count(*) from d_keys").fetchone() == (221000,)
     finally:
         stop.set()
         writer.join()
