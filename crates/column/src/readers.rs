@@ -10,6 +10,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Result};
 
+/// A read that nobody waits for any more may end by itself for so long: most are short. Interrupts that
+/// meet a statement as it begins or ends are suspected of an error that DuckDB 1.5.6 does not survive ("Attempted to access index … within vector"); that they are the
+/// reason was not found out.
+const INTERRUPT_AFTER: Duration = Duration::from_millis(100);
 /// An interrupt that comes before the statement has begun is lost: it is said again this often.
 const INTERRUPT_EVERY: Duration = Duration::from_millis(20);
 
@@ -137,6 +141,7 @@ impl Drop for Interrupts {
         }
         let (interrupt, running) = (self.interrupt.clone(), self.running.clone());
         tokio::spawn(async move {
+            tokio::time::sleep(INTERRUPT_AFTER).await;
             loop {
                 {
                     // Under the lock: whoever gets the connection next is not meant.
