@@ -51,5 +51,5 @@ pub fn cast(name: &ast::TypeName, cx: &Context) -> Found<Ty> {
     }
     let plain = names::plain_type(name).filter(|_| name.typmods.is_empty());
     let ty = plain.and_then(type_oid::named).and_then(Ty::of_oid);
-    ty.ok_or_else(|| refused(&format!("a cast to {}", names::last(&name.names))))
+    ty.ok_or_else(|| refused(&format!("a cast to {called}")))
 }

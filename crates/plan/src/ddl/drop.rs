@@ -91,8 +91,7 @@ fn drop_index(cx: &Cx, s: &DropStmt, elsewhere: Vec<Node>) -> Decided {
     if !s.concurrent {
         return Ok(Ddl::Nodes(Box::new(with_elsewhere(cx, s, elsewhere)?)));
     }
-    let tables = elsewhere.iter().filter_map(|o| cx.table_of_index(name_of(&strings_of(o))?));
-    let tables: Vec<_> = tables.collect();
+    let tables: Vec<_> = elsewhere.iter().filter_map(|o| cx.table_of_index(name_of(&strings_of(o))?)).collect();
     drop_concurrently(cx, s, elsewhere, &tables)
 }
 

@@ -14,24 +14,25 @@ impl ClientIo {
     /// Whether Sync comes next; messages that close something don't count. Who sends neither that nor Flush gets no answer from PostgreSQL either, so
     /// that it is waited for, for a moment.
     pub async fn ends_pipeline(&mut self) -> bool {
-        let wait = tokio::time::sleep(REST_MAX);
-        tokio::pin!(wait);
+        match syncs(&self.rbuf) {
+            Some(ends) => ends,
+            None => tokio::time::timeout(REST_MAX, self.rest_ends()).await.unwrap_or(false),
+        }
+    }
+
+    async fn rest_ends(&mut self) -> bool {
         loop {
-            if let Some(ends) = syncs(&self.rbuf) {
-                return ends;
-            }
             // What has been answered is not held up.
             let sent = self.out.is_empty() || self.send().await.is_ok();
             let Some(stream) = self.stream.as_mut().filter(|_| sent) else { return false };
             self.rbuf.reserve(READ_BYTES);
-            tokio::select! {
-                biased;
-                read = stream.read_buf(&mut self.rbuf) => match read {
-                    Ok(1..) => awake::came(awake::From::Client),
-                    // Whoever reads next finds out.
-                    Ok(0) | Err(_) => return false,
-                },
-                () = &mut wait => return false,
+            match stream.read_buf(&mut self.rbuf).await {
+                Ok(1..) => awake::came(awake::From::Client),
+                // Whoever reads next finds out.
+                Ok(0) | Err(_) => return false,
+            }
+            if let Some(ends) = syncs(&self.rbuf) {
+                return ends;
             }
         }
     }
