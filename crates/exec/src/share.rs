@@ -65,7 +65,9 @@ impl<C: Client> Work<'_, C> {
         shard: Option<i32>,
     ) -> Result<Way<Alone>> {
         let Some(share) = &compiled.plan.whole().share else { return Ok(Way::Apart) };
-        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_catalog && !self.taint;
+        // What a session has taken of a sequence, lastval() and currval() tell it: a batch takes it for somebody else.
+        let takes = matches!(self.uses, plan::Sequences::Take(_) | plan::Sequences::Any);
+        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_catalog && !self.taint && !takes;
         let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
         // Object ids of users' own types differ from node to node.
         let same_types = node == self.home() || !compiled.may_have_user_types();
@@ -99,11 +101,6 @@ impl<C: Client> Work<'_, C> {
         // What was asked of home before has ended.
         self.client.waits();
         let outcome = queue.run(statement, bind, self.client.cancelled()).await;
-        if matches!(self.uses, plan::Sequences::Take(_) | plan::Sequences::Any)
-            && let Some(own) = &mut self.sequences
-        {
-            own.lose();
-        }
         match outcome {
             Outcome::Withdrawn => Err(ExecError::cancelled()),
             Outcome::Rerun if self.is_cancelled() => Err(ExecError::cancelled()),

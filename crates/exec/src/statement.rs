@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use plan::{Change, Insert, Planned};
+use sql::lexer;
+use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -84,6 +86,9 @@ impl<C: Client> Work<'_, C> {
         let bound = less.as_ref().or(request.bound);
         let rewritten = rewritten.map(|sql| Request { sql, bound, literals: Literals::Own, ..*request });
         let request = rewritten.as_ref().unwrap_or(request);
+        if request.bound.is_none() {
+            no_parameter(request.sql)?;
+        }
         self.uses = compiled.plan.whole().sequences.clone();
         let placed = match placed {
             Some(placed) => placed,
@@ -169,4 +174,12 @@ impl<C: Client> Work<'_, C> {
             }
         }
     }
+}
+
+/// Whoever gives no parameters names none.
+fn no_parameter(sql: &str) -> Result<()> {
+    let Some((start, end)) = lexer::first_parameter(sql, true) else { return Ok(()) };
+    let message = format!("there is no parameter {}", &sql[start..end]);
+    let at = sql[..start].chars().count() + 1;
+    Err(ExecError::Sql(Box::new(wire::ErrorFields::error(sqlstate::UNDEFINED_PARAMETER, message).position(at))))
 }

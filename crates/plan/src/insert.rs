@@ -13,7 +13,7 @@ mod tail_reads;
 pub(crate) use of_rows::{output_width, through_router};
 
 use std::sync::Arc;
-use wire::sqlstate;
+use wire::{sqlstate, type_oid};
 
 use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
@@ -401,7 +401,11 @@ impl ValuesList<'_> {
         }
         // Another type's value becomes the column's as PostgreSQL assigns it.
         let assigned = |key: &KeyExpr| match key {
-            KeyExpr::Literal { cast, .. } => cast.is_none_or(|cast| keys::is_kept(cast, c.type_oid)),
+            KeyExpr::Literal { cast: Some(cast), .. } => keys::is_kept(*cast, c.type_oid),
+            // A text has what the number is printed as, not what was written: 1e3 is '1000'.
+            KeyExpr::Literal { kind: LiteralKind::Number, .. } => {
+                type_oid::is_number(c.type_oid) || c.type_oid == type_oid::OID
+            }
             _ => true,
         };
         // 'now' and its like are read once.
@@ -483,15 +487,17 @@ pub(crate) fn column_target(name: &str) -> Node {
 /// Byte ranges of the rows behind the statement's own VALUES.
 fn value_ranges(text: &str) -> Result<Vec<(usize, usize)>> {
     let failed = |_| Refusal::bare("internal: the rows of VALUES could not be read");
-    let mut depth = 0usize;
+    let (mut depth, mut before) = (0usize, "");
     for token in sql::lexer::Lexer::new(text, true) {
         let token = token.map_err(failed)?;
+        // A table may be called so.
+        let is_name =
+            [".", ",", "into", "as", "with", "recursive"].iter().any(|word| before.eq_ignore_ascii_case(word));
+        before = &text[token.start..token.end];
         match token.kind {
             sql::lexer::TokenKind::Punct(b'(') => depth += 1,
             sql::lexer::TokenKind::Punct(b')') => depth = depth.saturating_sub(1),
-            sql::lexer::TokenKind::Ident
-                if depth == 0 && text[token.start..token.end].eq_ignore_ascii_case("values") =>
-            {
+            sql::lexer::TokenKind::Ident if depth == 0 && !is_name && before.eq_ignore_ascii_case("values") => {
                 let rows = sql::split::values_rows(text, true, token.start).map_err(failed)?;
                 return Ok(rows.into_iter().map(|r| (r.start, r.end)).collect());
             }

@@ -54,6 +54,7 @@ pub mod needs;
 pub mod opened;
 pub mod order;
 mod overload;
+pub mod own_clock;
 mod padded;
 mod pinned;
 pub mod plain;
@@ -273,6 +274,9 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         };
         plan.whole_mut().by_rule = Some(by_rule);
         return Ok(plan);
+    }
+    if let Some(tree) = own_clock::qualified(statement, cx) {
+        return plan_rewritten(tree, cx, steps);
     }
     if let Some((tree, views)) = opened::views(statement, cx)? {
         let mut plan = plan_rewritten(tree, cx, steps)?;

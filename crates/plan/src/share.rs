@@ -111,21 +111,37 @@ pub(crate) fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Ar
 fn written(rv: &ast::RangeVar, cx: &Context) -> Option<Arc<Relation>> {
     table(rv, true, cx).filter(|r| {
         !matches!(r.placement, Placement::Reference)
-            && !r.columns.iter().any(|c| c.default.as_deref().is_some_and(speaks_of_session))
+            && !r.columns.iter().any(|c| c.default.as_deref().is_some_and(|d| speaks_of_session(d, cx)))
     })
 }
 
-/// A default that says what only the client's own transaction can say.
-pub(crate) fn speaks_of_session(default: &str) -> bool {
-    called(default).any(standby::speaks_of_server)
+/// A default that says what only the client's own transaction can say, or may: what a user's code does is not known.
+pub(crate) fn speaks_of_session(default: &str, cx: &Context) -> bool {
+    called(default).any(|(schema, name)| {
+        standby::speaks_of_server(name) || schema.is_some_and(|schema| is_users_own(schema, name, cx))
+    })
 }
 
-/// Names before a parenthesis in an expression's text: those of all functions in it, and maybe more.
-fn called(expression: &str) -> impl Iterator<Item = &str> {
-    let name = |before: &'_ str| before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+/// In a default only PostgreSQL's own functions are named without a schema.
+fn is_users_own(schema: &str, name: &str, cx: &Context) -> bool {
+    let mut meant = cx.snapshot.functions_meant((Some(schema), name), &[]).peekable();
+    meant.peek().is_none() || meant.any(|f| f.user_defined)
+}
+
+/// Names before a parenthesis in an expression's text, those of all functions in it and maybe more, with what stands before their point. Of those that are quoted
+/// nothing is known but that they are some schema's.
+fn called(expression: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
+    let start = |before: &str| before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
     let mut pieces: Vec<&str> = expression.split('(').collect();
     pieces.pop();
-    pieces.into_iter().map(move |before| before.get(name(before)..).unwrap_or_default())
+    pieces.into_iter().map(move |before| {
+        let (rest, name) = before.split_at(start(before));
+        match rest.strip_suffix('.') {
+            Some(rest) => (Some(&rest[start(rest)..]), name),
+            None if rest.ends_with('"') && name.is_empty() => (Some(""), ""),
+            None => (None, name),
+        }
+    })
 }
 
 fn written_name(rv: Option<&ast::RangeVar>) -> Option<String> {

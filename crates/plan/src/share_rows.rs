@@ -58,7 +58,7 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<ShareRow
         return None;
     }
     columns.truncate(width);
-    let clocks = filled_by_clock(&relation, &columns)?;
+    let clocks = filled_by_clock(&relation, &columns, cx)?;
     let mut rows = Vec::with_capacity(lists.len());
     for list in lists {
         let Some(NodeEnum::List(list)) = &list.node else { return None };
@@ -80,7 +80,7 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<ShareRow
 
 /// Columns left out whose default is the time: it is the statement's, not the transaction's it travels in. `None`: a
 /// default, or a given column, is of another kind that must not be shared.
-fn filled_by_clock(relation: &Relation, given: &[usize]) -> Option<Vec<usize>> {
+fn filled_by_clock(relation: &Relation, given: &[usize], cx: &Context) -> Option<Vec<usize>> {
     let key: &[usize] = relation.distribution().map_or(&[], |d| &d.key);
     let mut clocks = Vec::new();
     for (i, column) in relation.columns.iter().enumerate() {
@@ -96,7 +96,7 @@ fn filled_by_clock(relation: &Relation, given: &[usize]) -> Option<Vec<usize>> {
         } else if key.contains(&i)
             || matches!(relation.placement, Placement::Reference)
             || crate::reads::reads_clock(column)
-            || share::speaks_of_session(default)
+            || share::speaks_of_session(default, cx)
         {
             return None;
         }

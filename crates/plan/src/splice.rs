@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use catalog::Relation;
+use sql::lexer::Lexer;
 use sql::{NodeEnum, names, search};
 
 use crate::levels::Analysis;
@@ -73,9 +74,18 @@ fn name_end(text: &str, start: usize) -> Option<usize> {
             }
         }
         if bytes.get(at) != Some(&b'.') {
-            return Some(at);
+            return ends_at(text, at).then_some(at);
         }
         at += 1;
+    }
+}
+
+/// Nothing more of a name stands behind it: `s . t`, `U&"t"`, `t *`.
+fn ends_at(text: &str, end: usize) -> bool {
+    match Lexer::starting_at(text, end, true).next() {
+        None => true,
+        Some(Ok(next)) => !text[next.start..].starts_with(['.', '&', '*', '"']),
+        Some(Err(_)) => false,
     }
 }
 

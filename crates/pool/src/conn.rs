@@ -242,11 +242,13 @@ impl Conn {
             return (name, false);
         }
         let (name, evicted) = self.statements.insert(key);
-        for old in self.statements.take_forgotten().into_iter().chain(evicted) {
-            put::close(&mut self.wbuf, b'S', &old);
+        let mut closed = self.statements.take_forgotten();
+        closed.extend(evicted);
+        for old in &closed {
+            put::close(&mut self.wbuf, b'S', old);
         }
         self.ledger.scan(&self.wbuf);
-        self.statements.sent(key, name, self.ledger.parses() + 1);
+        self.statements.sent(key, name, self.ledger.parses() + 1, closed);
         put::parse(&mut self.wbuf, &name, sql, types);
         (name, true)
     }

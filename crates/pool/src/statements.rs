@@ -88,10 +88,20 @@ pub struct StatementCache {
     free: Vec<u32>,
     max: usize,
     names: u64,
-    /// Inserted, and their Parses not answered yet, in order, with the numbers of these.
-    unproved: VecDeque<(u64, StatementKey, StatementName)>,
+    /// Inserted, and their Parses not answered yet, in order.
+    unproved: VecDeque<Unproved>,
     /// Forgotten here, and not closed on the node yet.
     forgotten: Vec<StatementName>,
+}
+
+/// A statement that is on its way.
+struct Unproved {
+    /// Its Parse is the connection's so manieth.
+    parse: u64,
+    key: StatementKey,
+    name: StatementName,
+    /// What is closed just before.
+    closed: Vec<StatementName>,
 }
 
 struct Entry {
@@ -140,25 +150,24 @@ impl StatementCache {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// The Parse of a statement that was just inserted is on its way, the connection's so manieth.
-    pub(crate) fn sent(&mut self, key: StatementKey, name: StatementName, parse: u64) {
-        self.unproved.push_back((parse, key, name));
+    /// The Parse of a statement that was just inserted is on its way, the connection's so manieth, and before it the Close of these.
+    pub(crate) fn sent(&mut self, key: StatementKey, name: StatementName, parse: u64, closed: Vec<StatementName>) {
+        self.unproved.push_back(Unproved { parse, key, name, closed });
     }
 
     /// The node has answered that Parse.
     pub(crate) fn parsed(&mut self, parse: u64) {
-        if self.unproved.front().is_some_and(|(of, ..)| *of == parse) {
-            self.unproved.pop_front();
-        }
+        self.unproved.pop_front_if(|unproved| unproved.parse == parse);
     }
 
-    /// The node has passed over Parses up to this one, or refused them: those are not there.
+    /// The node has passed over Parses up to this one, or refused them: those are not there. What was to be closed before them may be there still;
+    /// to close what is not there is no error.
     pub(crate) fn settled(&mut self, parse: u64) {
-        while let Some((_, key, name)) = self.unproved.front().copied().filter(|(of, ..)| *of <= parse) {
-            self.unproved.pop_front();
-            if self.slots.get(&key).is_some_and(|at| self.entries[*at as usize].name == name) {
-                self.remove(&key);
+        while let Some(unproved) = self.unproved.pop_front_if(|unproved| unproved.parse <= parse) {
+            if self.slots.get(&unproved.key).is_some_and(|at| self.entries[*at as usize].name == unproved.name) {
+                self.remove(&unproved.key);
             }
+            self.forgotten.extend(unproved.closed);
         }
     }
 
@@ -294,6 +303,30 @@ mod tests {
         cache.clear();
         assert!(cache.is_empty() && cache.get(&key(1)).is_none());
         assert_eq!(&*cache.insert(key(1)).0, "h6", "names are never used twice");
+    }
+
+    #[test]
+    fn what_was_not_closed_is_closed_later() {
+        let mut cache = StatementCache::new(1);
+        let mut number = 0;
+        let mut send = |cache: &mut StatementCache, n: usize| {
+            number += 1;
+            let (name, evicted) = cache.insert(key(n));
+            let closed: Vec<_> = cache.take_forgotten().into_iter().chain(evicted).collect();
+            cache.sent(key(n), name, number, closed.clone());
+            closed.iter().map(|name| name.to_string()).collect::<Vec<_>>()
+        };
+        assert!(send(&mut cache, 1).is_empty());
+        cache.parsed(1);
+        assert_eq!(send(&mut cache, 2), ["h1"]);
+        assert_eq!(send(&mut cache, 3), ["h2"]);
+        // An error before: neither the Parses nor the Closes were looked at.
+        cache.settled(3);
+        assert!(cache.is_empty());
+        assert_eq!(send(&mut cache, 4), ["h1", "h2"]);
+        cache.parsed(4);
+        cache.settled(4);
+        assert_eq!(send(&mut cache, 5), ["h4"]);
     }
 
     /// Against a plain list, over many random operations.

@@ -163,7 +163,7 @@ impl Session {
         self.refresh_context();
     }
 
-    async fn set_multi(&mut self, name: &str, sql: &str) -> Result<Forwarded> {
+    pub(crate) async fn set_multi(&mut self, name: &str, sql: &str) -> Result<Forwarded> {
         if name.contains("session characteristics") {
             let names =
                 ["default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"];

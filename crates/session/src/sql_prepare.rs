@@ -45,7 +45,7 @@ impl Session {
         let (text, declared, own) = match (self.prepared.get(&e.name), self.statements.get(&e.name)) {
             (Some(p), _) => (p.sql.clone(), p.types.clone(), p.oids.clone()),
             // One of the extended protocol: they share their names.
-            (None, Some(p)) => (p.sql.clone(), vec![], vec![]),
+            (None, Some(p)) => (p.sql.clone(), vec![], p.params.to_vec()),
             (None, None) => {
                 return Err(ExecError::sql(
                     sqlstate::INVALID_SQL_STATEMENT_NAME,

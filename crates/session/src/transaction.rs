@@ -93,18 +93,22 @@ impl Session {
         if self.transaction.is_block() {
             let message = "there is already a transaction in progress";
             self.notice("WARNING", sqlstate::ACTIVE_SQL_TRANSACTION, message);
+            self.set_as_begun(t).await?;
         } else if self.transaction.is_active() {
             // Inside a batch: the implicit transaction becomes the client's.
-            if !t.options.is_empty() {
-                self.begin_where_it_read().await?;
-                let options = set_transaction(t)?;
-                self.transaction.everywhere(&options).await?;
-                self.transaction.note_setting(&options);
-            }
+            self.set_as_begun(t).await?;
             self.transaction.become_block();
         } else {
             let sql = plainly(sql, || NodeEnum::TransactionStmt(t.clone()))?;
             self.transaction.begin(sql.trim().trim_end_matches(';'), true);
+        }
+        Ok(())
+    }
+
+    /// What BEGIN says of a transaction that there is already.
+    async fn set_as_begun(&mut self, t: &ast::TransactionStmt) -> Result<()> {
+        if !t.options.is_empty() {
+            self.set_multi("transaction", &set_transaction(t)?).await?;
         }
         Ok(())
     }

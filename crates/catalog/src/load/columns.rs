@@ -126,7 +126,7 @@ fn question(only: &str) -> String {
                 d.oid, CASE WHEN NOT (d.adbin::text ~ '[0-9]{{5}}' AND herd.names_rows(d.adbin::text)) THEN pg_get_expr(d.adbin, 0) END, \
                 q.nspname, q.relname, a.attidentity, a.attgenerated <> '', a.attcollation, \
                 CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
-                     WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
+                     WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') AND co.collctype IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
                 coalesce(co.collisdeterministic, true), coalesce(co.collprovider <> 'd', false) \
          FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = '' \

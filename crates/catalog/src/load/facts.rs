@@ -14,7 +14,7 @@ pub(super) async fn load<Q: Query>(q: &mut Q) -> Result<Snapshot, CatalogError<Q
                EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proacl IS NOT NULL AND p.provolatile <> 'v' \
                        AND NOT has_function_privilege('public', p.oid, 'EXECUTE') \
                        AND NOT EXISTS (SELECT FROM pg_init_privs i WHERE i.objoid = p.oid AND i.classoid = 'pg_proc'::regclass)), \
-               datlocprovider = 'b' OR datlocprovider = 'c' AND datcollate IN ('C', 'POSIX'), \
+               datlocprovider = 'b' OR datlocprovider = 'c' AND datcollate IN ('C', 'POSIX') AND lower('I') = 'i' AND upper('i') = 'I', \
                to_regclass('herd.relation') IS NOT NULL \
                FROM pg_database WHERE datname = current_database()";
     let Some(mut row) = cells(q, sql).await?.next() else {

@@ -148,7 +148,8 @@ async fn run(queue: Arc<RowQueue>, jobs: Vec<Routed>) {
                     });
                 }
             }
-            Err(_) if jobs.len() > 1 => {
+            // Somebody holds a lock that one of them needs: that one is to wait for it, and its client to be heard meanwhile.
+            Err(e) if jobs.len() > 1 && !waited(&e) => {
                 let rest = jobs.split_off(jobs.len() / 2);
                 waiting.push(rest);
                 waiting.push(jobs);
@@ -156,6 +157,11 @@ async fn run(queue: Arc<RowQueue>, jobs: Vec<Routed>) {
             Err(_) => jobs.into_iter().for_each(|routed| send_away(&queue, routed.job)),
         }
     }
+}
+
+/// As long as a batch may.
+fn waited(e: &ExecError) -> bool {
+    matches!(e.to_fields().code(), sqlstate::LOCK_NOT_AVAILABLE | sqlstate::QUERY_CANCELED)
 }
 
 /// One transaction with the rows of all jobs. An error: nothing of it has happened. `Some`: nobody knows whether it has.

@@ -231,7 +231,7 @@ fn listed(r: &Reader, word: &'static str, left: Expr, items: &[Node]) -> Found<E
             }
             _ => element,
         };
-        let (of, element) = settled(left.clone(), element)?;
+        let (of, element) = settled(r.again(&left)?, element)?;
         let (of, element) = alike(r, of, element, false)?;
         // An integer column with a numeric in its list is a numeric.
         if of != left {
@@ -272,6 +272,9 @@ pub fn like(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Ex
     if pattern.contains('\0') || escapes % 2 == 1 {
         return Err(refused("LIKE with such a pattern"));
     }
+    if pattern.contains(['_', '\\']) {
+        is_soon_found(pattern)?;
+    }
     match left.ty {
         ty if ty.is_text() => {}
         // The blanks at the end, which stores do not have, are part of what LIKE looks at.
@@ -292,6 +295,18 @@ pub fn like(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Ex
     Ok(Expr::condition(Kind::Infix(word, vec![left, pattern])))
 }
 
+/// Patterns of more than pieces between `%` DuckDB tries at every place for every other one, and hears of nothing meanwhile; PostgreSQL knows when to
+/// give up (`LIKE_ABORT` in like_match.c). What `%` at the end is for is found at once.
+fn is_soon_found(pattern: &str) -> Found<()> {
+    let mut before = '%';
+    let mut several = 0;
+    for c in pattern.trim_end_matches('%').chars() {
+        several += usize::from(c == '%' && (before != '%' || several == 0));
+        before = c;
+    }
+    if several > 1 { Err(refused("LIKE with a pattern of several %")) } else { Ok(()) }
+}
+
 /// ILIKE of a plain pattern of ASCII, of texts of which no other characters are: what is the same but for its case, is said alike of those
 /// by all locales that order by bytes. Others are an error, and rows answer.
 pub fn like_folded(r: &Reader, word: &'static str, left: Expr, right: Expr) -> Found<Expr> {
@@ -301,21 +316,22 @@ pub fn like_folded(r: &Reader, word: &'static str, left: Expr, right: Expr) -> F
     if !pattern.is_ascii() || pattern.contains(['\\', '\0']) {
         return Err(refused("ILIKE with such a pattern"));
     }
+    is_soon_found(pattern)?;
     if !left.ty.is_text() {
         return Err(refused(&format!("ILIKE of {}", left.ty.name())));
     }
     is_deterministic(&left)?;
     is_bytewise(r, &[&left])?;
     let pattern = Expr { ty: Ty::Text, kind: Kind::Constant(pattern.clone()) };
-    let found = Expr::condition(Kind::Infix(word, vec![left.clone(), pattern]));
-    Ok(of_ascii(&left, found))
+    let found = Expr::condition(Kind::Infix(word, vec![r.again(&left)?, pattern]));
+    of_ascii(r, &left, found)
 }
 
 /// The value, if a text has no characters beyond ASCII; an error otherwise.
-pub fn of_ascii(text: &Expr, value: Expr) -> Expr {
-    let count = |name| Expr { ty: Ty::Opaque, kind: Kind::Call(name, vec![text.clone()]) };
-    let beyond = Expr::condition(Kind::Infix(">", vec![count("strlen"), count("length")]));
+pub fn of_ascii(r: &Reader, text: &Expr, value: Expr) -> Found<Expr> {
+    let count = |name| Ok::<_, String>(Expr { ty: Ty::Opaque, kind: Kind::Call(name, vec![r.again(text)?]) });
+    let beyond = Expr::condition(Kind::Infix(">", vec![count("strlen")?, count("length")?]));
     let why = Expr { ty: Ty::Text, kind: Kind::Constant("a text is not of ASCII alone".into()) };
     let error = Expr { ty: value.ty, kind: Kind::Call("error", vec![why]) };
-    Expr { ty: value.ty, kind: Kind::Case { whens: vec![(beyond, error)], otherwise: Box::new(value) } }
+    Ok(Expr { ty: value.ty, kind: Kind::Case { whens: vec![(beyond, error)], otherwise: Box::new(value) } })
 }

@@ -29,7 +29,7 @@ pub fn case(r: &Reader, c: &ast::CaseExpr) -> Found<Expr> {
             return Err(refused("CASE"));
         };
         conditions.push(match &value {
-            Some(value) => compare::comparison(r, "=", value.clone(), r.expression(condition)?)?,
+            Some(value) => compare::comparison(r, "=", r.again(value)?, r.expression(condition)?)?,
             None => r.condition(condition)?,
         });
         results.push(r.expression(result)?);
@@ -44,12 +44,23 @@ pub fn case(r: &Reader, c: &ast::CaseExpr) -> Found<Expr> {
         Kind::Case { whens: conditions.iter().cloned().zip(each).collect(), otherwise: Box::new(otherwise) }
     });
     if let Some(chosen) = chosen {
-        return Ok(chosen);
+        return guarded(chosen, conditions.iter().any(Expr::may_not_fit));
     }
     let (ty, mut results) = common(r, results, "CASE")?;
     let otherwise = Box::new(results.pop().ok_or_else(|| refused("CASE"))?);
+    let may_fail = conditions.iter().any(Expr::may_not_fit);
     let whens = conditions.into_iter().zip(results).collect();
-    Ok(Expr { ty, kind: Kind::Case { whens, otherwise } })
+    guarded(Expr { ty, kind: Kind::Case { whens, otherwise } }, may_fail)
+}
+
+/// DuckDB knows between which values a choice lies, and whether it is NULL: where that is all that is asked of it, conditions are not looked at, and
+/// nobody hears that one can't be computed.
+fn guarded(choice: Expr, may_fail: bool) -> Found<Expr> {
+    match choice.ty {
+        _ if !may_fail => Ok(choice),
+        ty if ty.is_integer() => Ok(choice.computed()),
+        _ => Err(refused("a choice by what may not fit")),
+    }
 }
 
 /// `COALESCE(…)`
@@ -84,9 +95,10 @@ pub fn nullif(r: &Reader, left: Expr, right: Expr) -> Found<Expr> {
         // Its value has the collation of both.
         return Err(refused("NULLIF of texts of different collations"));
     }
-    let equal = Expr::condition(Kind::Infix("=", vec![left.clone(), right]));
+    let equal = Expr::condition(Kind::Infix("=", vec![r.again(&left)?, right]));
     let null = Expr { ty, kind: Kind::Null };
-    Ok(Expr { ty, kind: Kind::Case { whens: vec![(equal, null)], otherwise: Box::new(left) } })
+    let may_fail = equal.may_not_fit();
+    guarded(Expr { ty, kind: Kind::Case { whens: vec![(equal, null)], otherwise: Box::new(left) } }, may_fail)
 }
 
 /// The values as one type. Of text and varchar PostgreSQL takes the one it looks at first: they are not mixed. Numerics must have as many digits behind the point each: PostgreSQL leaves them theirs.

@@ -13,6 +13,7 @@ use super::{Found, refused};
 
 /// The join whose rows have all found others.
 const INNER: &str = "JOIN";
+const FULL: &str = "FULL JOIN";
 
 /// An item of FROM.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +92,7 @@ fn read_join(join: &ast::JoinExpr, r: &Reader) -> Found<From> {
         Ok(JoinType::JoinInner) => INNER,
         Ok(JoinType::JoinLeft) => "LEFT JOIN",
         Ok(JoinType::JoinRight) => "RIGHT JOIN",
-        Ok(JoinType::JoinFull) => "FULL JOIN",
+        Ok(JoinType::JoinFull) => FULL,
         _ => return Err(refused("a join of this kind")),
     };
     if join.is_natural || !join.using_clause.is_empty() || join.alias.is_some() {
@@ -102,6 +103,7 @@ fn read_join(join: &ast::JoinExpr, r: &Reader) -> Found<From> {
     };
     let first = r.count();
     let left = Box::new(read_item(left, r)?);
+    let beside = r.count();
     let right = Box::new(read_item(right, r)?);
     let on = join.quals.as_deref().map(|on| r.condition(on)).transpose()?;
     // Those of other items are not seen here.
@@ -109,7 +111,32 @@ fn read_join(join: &ast::JoinExpr, r: &Reader) -> Found<From> {
     match on {
         Some(on) if outside(&on) => Err(refused("a join by columns of others")),
         Some(on) if on.computes_of_none() => Err(refused("an expression of no column")),
+        Some(on) if word == FULL && !is_of_sides(&on, beside) => {
+            Err(refused("FULL JOIN by anything but columns that are equal"))
+        }
         on => Ok(From::Join { word, left, right, on }),
+    }
+}
+
+/// PostgreSQL has no plan for a FULL JOIN by anything but what is merged or hashed. `right`: the first table of the right side.
+fn is_of_sides(on: &Expr, right: usize) -> bool {
+    let of = |e: &Expr, side: bool| {
+        let (mut any, mut all) = (false, true);
+        e.any(&mut |e| {
+            if let Kind::Column(c) = &e.kind {
+                (any, all) = (true, all && (c.table >= right) == side);
+            }
+            false
+        });
+        any && all
+    };
+    match &on.kind {
+        Kind::Infix("AND", terms) => terms.iter().all(|term| is_of_sides(term, right)),
+        Kind::Infix("=", sides) => match &sides[..] {
+            [a, b] => of(a, false) && of(b, true) || of(a, true) && of(b, false),
+            _ => false,
+        },
+        _ => false,
     }
 }
 

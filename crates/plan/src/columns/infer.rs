@@ -16,12 +16,17 @@ use crate::rewrite;
 const NODES_MAX: usize = 10_000;
 /// Nodes within nodes.
 const DEPTH_MAX: usize = 200;
+
+fn too_long() -> String {
+    "the statement is too long to be computed on columns".into()
+}
+
 impl Reader<'_> {
     /// An expression, whatever its type.
     pub fn expression(&self, node: &Node) -> Found<Expr> {
         self.nodes.set(self.nodes.get() + 1);
         if self.nodes.get() > NODES_MAX {
-            return Err("the statement is too long to be computed on columns".into());
+            return Err(too_long());
         }
         if self.depth.get() >= DEPTH_MAX {
             return Err("the statement is too deep to be computed on columns".into());
@@ -30,6 +35,17 @@ impl Reader<'_> {
         let found = self.one(node);
         self.depth.set(self.depth.get() - 1);
         found
+    }
+
+    /// The same once more, for what is written several times; it counts as what was said so often.
+    pub fn again(&self, e: &Expr) -> Found<Expr> {
+        let mut size = 0;
+        e.any(&mut |_| {
+            size += 1;
+            false
+        });
+        self.nodes.set(self.nodes.get() + size);
+        if self.nodes.get() > NODES_MAX { Err(too_long()) } else { Ok(e.clone()) }
     }
 
     /// True or false: what WHERE, AND and their like are given.
@@ -129,14 +145,11 @@ impl Reader<'_> {
                 own::is_own(above, self.cx)?;
                 own::is_own(below, self.cx)?;
                 let value = self.expression(value)?;
-                // It is written twice.
-                let mut size = 0;
-                value.any(&mut |_| {
-                    size += 1;
-                    false
-                });
-                self.nodes.set(self.nodes.get() + size);
-                let low = compare::comparison(self, above, value.clone(), self.expression(low)?)?;
+                // Of bounds that nothing is between DuckDB computes no value.
+                if value.may_not_fit() {
+                    return Err(refused("BETWEEN of what may not fit"));
+                }
+                let low = compare::comparison(self, above, self.again(&value)?, self.expression(low)?)?;
                 let high = compare::comparison(self, below, value, self.expression(high)?)?;
                 Ok(Expr::condition(Kind::Infix(word, vec![low, high])))
             }

@@ -24,8 +24,8 @@ pub fn call(r: &Reader, name: &str, f: &ast::FuncCall) -> Found<Expr> {
         ("substr" | "substring", [arg, from, count]) => {
             part(r, "substring", arg, &[number(r, from, 1)?, number(r, count, 0)?])
         }
-        ("date_trunc", [unit, arg]) => truncated(&word(r, unit)?, r.expression(arg)?),
-        ("extract", [field, arg]) => extracted(&word(r, field)?, r.expression(arg)?),
+        ("date_trunc", [unit, arg]) => truncated(r, &word(r, unit)?, r.expression(arg)?),
+        ("extract", [field, arg]) => extracted(r, &word(r, field)?, r.expression(arg)?),
         _ => Err(refused(&format!("{name}()"))),
     }
 }
@@ -54,8 +54,8 @@ fn folded(r: &Reader, name: &'static str, of: Expr) -> Found<Expr> {
     }
     collation::is_deterministic(&of)?;
     collation::is_bytewise(r, &[&of])?;
-    let found = Expr { ty: Ty::Text, kind: Kind::Call(name, vec![of.clone()]) };
-    Ok(compare::of_ascii(&of, found))
+    let found = Expr { ty: Ty::Text, kind: Kind::Call(name, vec![r.again(&of)?]) };
+    compare::of_ascii(r, &of, found)
 }
 
 /// Some characters of a text. A character(n) becomes a text first, without the blanks at its end.
@@ -80,7 +80,7 @@ pub fn concatenated(left: Expr, right: Expr) -> Found<Expr> {
 }
 
 /// The start of the unit in which a timestamp is.
-fn truncated(unit: &str, of: Expr) -> Found<Expr> {
+fn truncated(r: &Reader, unit: &str, of: Expr) -> Found<Expr> {
     const UNITS: [&str; 8] = ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];
     match of.ty {
         _ if !UNITS.contains(&unit) => Err(refused(&format!("date_trunc() to '{unit}'"))),
@@ -90,10 +90,10 @@ fn truncated(unit: &str, of: Expr) -> Found<Expr> {
             let start = moment(Kind::Call("date_trunc", vec![text(unit), of]));
             // PostgreSQL has nothing before.
             let first = moment(Kind::Constant("4714-11-24 (BC) 00:00:00".into()));
-            let early = Expr::condition(Kind::Infix("<", vec![start.clone(), first]));
-            let infinite = Expr::condition(Kind::Call("isinf", vec![start.clone()]));
+            let early = Expr::condition(Kind::Infix("<", vec![r.again(&start)?, first]));
+            let infinite = Expr::condition(Kind::Call("isinf", vec![r.again(&start)?]));
             let error = moment(Kind::Fails("timestamp out of range"));
-            let whens = vec![(infinite, start.clone()), (early, error)];
+            let whens = vec![(infinite, r.again(&start)?), (early, error)];
             Ok(moment(Kind::Case { whens, otherwise: Box::new(start) }))
         }
         // PostgreSQL makes a date one with a zone first.
@@ -103,7 +103,7 @@ fn truncated(unit: &str, of: Expr) -> Found<Expr> {
 
 /// A field of a date or timestamp: a whole number, and NULL of an infinity. The year of one is an infinity, which no decimal is; years before
 /// the first count from −1.
-fn extracted(field: &str, of: Expr) -> Found<Expr> {
+fn extracted(r: &Reader, field: &str, of: Expr) -> Found<Expr> {
     let name = match (field, of.ty) {
         ("year", Ty::Date | Ty::Timestamp) => "year",
         ("quarter", Ty::Date | Ty::Timestamp) => "quarter",
@@ -117,12 +117,12 @@ fn extracted(field: &str, of: Expr) -> Found<Expr> {
         (field, ty) => return Err(refused(&format!("extract({field}) of {}", ty.name()))),
     };
     let integer = |kind| Expr { ty: Ty::Int8, kind };
-    let found = integer(Kind::Call(name, vec![of.clone()]));
+    let found = integer(Kind::Call(name, vec![r.again(&of)?]));
     let found = match name {
         "year" => {
             let constant = |text: &str| integer(Kind::Constant(text.into()));
-            let early = Expr::condition(Kind::Infix("<=", vec![found.clone(), constant("0")]));
-            let before = integer(Kind::Infix("-", vec![found.clone(), constant("1")]));
+            let early = Expr::condition(Kind::Infix("<=", vec![r.again(&found)?, constant("0")]));
+            let before = integer(Kind::Infix("-", vec![r.again(&found)?, constant("1")]));
             let infinite = Expr::condition(Kind::Call("isinf", vec![of]));
             let error = Expr { ty: Ty::Text, kind: Kind::Constant("an infinite year".into()) };
             let error = integer(Kind::Call("error", vec![error]));

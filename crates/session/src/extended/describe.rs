@@ -9,6 +9,7 @@ use wire::sqlstate;
 use crate::prepared::Parsed;
 use crate::router_settings::RouterSettings;
 use crate::session::{Result, Session};
+use crate::simple::in_failed_transaction;
 
 impl Session {
     pub(super) async fn describe(&mut self, kind: u8, name: &str) -> Result<()> {
@@ -18,6 +19,7 @@ impl Session {
                 if let Some(e) = &prepared.deferred {
                     return Err(ExecError::Sql(e.clone()));
                 }
+                self.may_tell_columns(prepared.fields.is_some())?;
                 backend::parameter_description(self.out(), &prepared.params);
                 self.put_fields(prepared.fields.as_deref(), &[]);
                 Ok(())
@@ -40,6 +42,7 @@ impl Session {
                 if let Some(e) = &prepared.deferred {
                     return Err(ExecError::Sql(e.clone()));
                 }
+                self.may_tell_columns(prepared.fields.is_some())?;
                 if let Parsed::Tree(tree) = &prepared.parsed
                     && matches!(**tree, sql::NodeEnum::FetchStmt(_))
                 {
@@ -54,6 +57,11 @@ impl Session {
                 Err(ExecError::sql(sqlstate::PROTOCOL_VIOLATION, format!("invalid DESCRIBE message subtype {other}")))
             }
         }
+    }
+
+    /// PostgreSQL would have to look at its catalog for columns, which a failed transaction can't.
+    fn may_tell_columns(&self, any: bool) -> Result<()> {
+        if any && self.transaction.has_failed() { Err(in_failed_transaction()) } else { Ok(()) }
     }
 
     /// Parameters and columns of a statement that goes by its tree.

@@ -115,7 +115,7 @@ impl Session {
                 let done = self.work().portal_more(node, &name, prepared.fields.as_deref(), bound, rows_max).await?;
                 portal.state = Some(match done.suspended {
                     true => PortalState::OnNode { node, name },
-                    false => PortalState::Done { query: false },
+                    false => PortalState::Done { query: is_query(&done.tag) },
                 });
                 Ok(done)
             }
