@@ -62,6 +62,82 @@ def test_the_first_rows_of_an_outer_join(columns):
     columns.server.run("drop table d_few, d_many")
 
 
+def _says(connection, sql: str):
+    try:
+        return connection.execute(sql).fetchall()
+    except psycopg.Error as error:
+        return error.sqlstate
+
+
+def test_what_can_not_be_computed_is_an_error(columns):
+    """Also where DuckDB knows by the column's bounds what would come out."""
+    columns.server.run(
+        "drop table if exists d_case", "create table d_case (id int primary key, x int not null, a int not null, b int not null, s text not null)", "select create_distributed_table('d_case', 'id')",
+        "insert into d_case values (1, 1, 0, 0, 'a'), (2, 2147483647, 0, 0, 'b')",
+    )
+    columns.add("d_case")
+    statements = (
+        "select count(case when x + 1 > 0 then 1 else 0 end) from d_case", "select count(*) from d_case where case when x + 1 > 0 then 1 else 0 end < 5", "select count(*) from d_case where case when x + 1 > 0 then 1 else 0 end in (2, 3)",
+        "select count(case x + 1 when 1 then 'a' else 'b' end) from d_case", "select bool_and(case when x + 1 > 0 then 1 else 0 end >= 0) from d_case", "select count(case when x * x > 0 then a else b end) from d_case",
+        "select count(*) from d_case where case when x + 1 > 0 then true else false end is null", "select count(case when x + 1 > 0 then true else false end) from d_case", "select count(case when x + 1 > 0 then 1.5 else 2 end) from d_case",
+        "select count(*) from d_case where x + 1 between 0 and 9", "select count(*) from d_case where nullif(a, x + 1) > 100000", "select max(case when x + 1 > 0 then s else 'z' end) from d_case",
+        "select case when x + 1 > 0 then 1 else 0 end, count(*) from d_case group by 1", "select count(*) from d_case where (case when x + 1 > 0 then 1 else 0 end) is not null",
+    )
+    with columns.server.connect() as connection:
+        connection.execute("set herd.columns = on")
+        for sql in statements:
+            assert _says(connection, sql) == "22003", sql
+    columns.server.run("drop table d_case")
+
+
+def test_a_full_join_for_which_postgresql_has_no_plan(columns):
+    columns.server.run(
+        "drop table if exists d_left, d_right", "create table d_left (a int primary key, x int)", "create table d_right (b int primary key, y int, n numeric(8,2))", "select create_reference_table('d_left')", "select create_reference_table('d_right')",
+        "insert into d_left select g, g % 3 from generate_series(1, 30) g", "insert into d_right select g, g % 4, g from generate_series(20, 50) g",
+    )
+    columns.add("d_left")
+    columns.add("d_right")
+    with columns.server.connect() as connection:
+        connection.execute("set herd.columns = on")
+        for on in ("a < b", "a = b or x = y", "a is not distinct from b", "a = 1", "a = b and a < b", "a = b and a = 3", "a + b = 40", "true", "a = x", "a = b and not x = y"):
+            with_columns = _says(connection, f"select count(*), sum(a), sum(b) from d_left full join d_right on {on}")
+            connection.execute("set herd.columns = off")
+            assert _says(connection, f"select count(*), sum(a), sum(b) from d_left full join d_right on {on}") == with_columns, on
+            connection.execute("set herd.columns = on")
+        before = columns.reads()[0]
+        _same(connection, [f"select count(*), sum(a), sum(b) from d_left full join d_right on {on}" for on in ("a = b", "a = b and x = y", "b = a", "a + 1 = b", "a = n")])
+        assert columns.reads()[0] > before
+    columns.server.run("drop table d_left, d_right")
+
+
+def test_what_grows_with_every_level(columns):
+    """Neither the router nor a store takes long for what says little."""
+    columns.server.run(
+        "drop table if exists d_deep", 'create table d_deep (id int primary key, x int, m timestamp, s text collate "C")', "select create_distributed_table('d_deep', 'id')",
+        "insert into d_deep select g, g, '2020-01-01'::timestamp + g * interval '1 day', repeat('a', 200) from generate_series(1, 10) g",
+    )
+    columns.add("d_deep")
+
+    def nested(begin: str, end: str, of: str, depth: int) -> str:
+        return begin * depth + of + end * depth
+
+    nullif, lower, days = nested("nullif(", ", 1)", "x", 40), nested("lower(", ")", "s", 40), nested("date_trunc('day', ", ")", "m", 30)
+    cases, whens = nested("case ", " when 1 then 1 when 2 then 2 end", "x", 40), " ".join(f"when {n} then {n}" for n in range(2000))
+    statements = (
+        f"select count({nullif}) from d_deep", f"select count(*) from d_deep where {lower} = 'a'", f"select count({days}) from d_deep",
+        f"select count(*) from d_deep where {cases} = 1", f"select count(*) from d_deep where case coalesce({'x, ' * 2000}x) {whens} end = 1",
+        f"select count(*) from d_deep where {nested('(', ' between 1 and 9)::int', 'x', 12)} = 1",
+        "select count(*) from d_deep where s like '%_a%_a%_a%_a%_a%_a%b'", "select count(*) from d_deep where s ilike '%a%a%a%a%a%a%b'", r"select count(*) from d_deep where s like '%\a%\a%\a%\a%\a%b'", "select count(*) from d_deep where lower(s) like '%_a%_a%_a%_a%_a%b'",
+    )
+    with columns.server.connect() as connection:
+        connection.execute("set statement_timeout = '20s'")
+        _same(connection, list(statements))
+        before = columns.reads()[0]
+        _same(connection, ["select count(*) from d_deep where s like '%_a%'", "select count(*) from d_deep where s ilike 'A%aa'", "select count(*) from d_deep where s like 'a%a%a%a%b'", r"select count(*) from d_deep where s like '%\_a%'"])
+        assert columns.reads()[0] > before
+    columns.server.run("drop table d_deep")
+
+
 def test_a_name_of_a_type_that_is_somebodys_own(columns):
     columns.server.run(
         "drop schema if exists d_own cascade", "drop table if exists d_named", "create table d_named (id int primary key, s text)", "select create_distributed_table('d_named', 'id')",

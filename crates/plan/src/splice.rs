@@ -84,7 +84,7 @@ fn name_end(text: &str, start: usize) -> Option<usize> {
 fn ends_at(text: &str, end: usize) -> bool {
     match Lexer::starting_at(text, end, true).next() {
         None => true,
-        Some(Ok(next)) => !text[next.start..].starts_with(['.', '&', '*', '"']),
+        Some(Ok(next)) => !text[next.start..].starts_with(['.', '&', '*']),
         Some(Err(_)) => false,
     }
 }

@@ -9,6 +9,7 @@ use sql::{NodeEnum, names};
 use super::expression::{Expr, Kind, Writer};
 use super::scope::{Reader, Source, Table};
 use super::subquery::{self, Query};
+use super::types::Ty;
 use super::{Found, refused};
 
 /// The join whose rows have all found others.
@@ -111,15 +112,15 @@ fn read_join(join: &ast::JoinExpr, r: &Reader) -> Found<From> {
     match on {
         Some(on) if outside(&on) => Err(refused("a join by columns of others")),
         Some(on) if on.computes_of_none() => Err(refused("an expression of no column")),
-        Some(on) if word == FULL && !is_of_sides(&on, beside) => {
-            Err(refused("FULL JOIN by anything but columns that are equal"))
+        Some(on) if word == FULL && !has_full_plan(&on, beside) => {
+            Err(refused("a FULL JOIN that is neither hashed nor merged"))
         }
         on => Ok(From::Join { word, left, right, on }),
     }
 }
 
-/// PostgreSQL has no plan for a FULL JOIN by anything but what is merged or hashed. `right`: the first table of the right side.
-fn is_of_sides(on: &Expr, right: usize) -> bool {
+/// PostgreSQL has a plan for a FULL JOIN if it can be hashed by one of its terms, or merged by all. `right`: the first table of the right side.
+fn has_full_plan(on: &Expr, right: usize) -> bool {
     let of = |e: &Expr, side: bool| {
         let (mut any, mut all) = (false, true);
         e.any(&mut |e| {
@@ -130,14 +131,19 @@ fn is_of_sides(on: &Expr, right: usize) -> bool {
         });
         any && all
     };
-    match &on.kind {
-        Kind::Infix("AND", terms) => terms.iter().all(|term| is_of_sides(term, right)),
+    let sides = |e: &'_ Expr| match &e.kind {
         Kind::Infix("=", sides) => match &sides[..] {
-            [a, b] => of(a, false) && of(b, true) || of(a, true) && of(b, false),
-            _ => false,
+            [a, b] if of(a, false) && of(b, true) || of(a, true) && of(b, false) => Some((a.ty, b.ty)),
+            _ => None,
         },
-        _ => false,
-    }
+        _ => None,
+    };
+    let terms = match &on.kind {
+        Kind::Infix("AND", terms) => &terms[..],
+        _ => std::slice::from_ref(on),
+    };
+    let hashed = |(a, b): (Ty, Ty)| a.oid().is_some() && a.oid() == b.oid() || a.is_integer() && b.is_integer();
+    terms.iter().all(|term| sides(term).is_some()) || terms.iter().filter_map(sides).any(hashed)
 }
 
 impl From {
