@@ -5,7 +5,8 @@ processor time that a statement costs the client, the router and the servers (fr
     HERD_BIN=… HERD_BIN_B=… WORKS=reads,inserts CLIENTS=1,8 python tests/bench/two_routers.py
 
 Without HERD_BIN_B there is one router. WORKS: reads (by key), inserts (of one row), updates (by key), points (a transaction of five reads), two (one of two
-updates by key), tpcb (TPC-B's, every table distributed by its own key).
+updates by key), tpcb (TPC-B's, every table distributed by its own key); and of all shards: totals, groups, top (ten rows by another column), range (a
+hundred keys), join (of two tables by their keys), rows (an INSERT of ten).
 """
 
 import os
@@ -25,6 +26,12 @@ WORKS = {
     "updates": _KEY + "update sbtest1 set c = 'changed' where id = :id;\n",
     "points": "".join(_KEY.replace("id", f"id{n}") for n in range(5)) + "begin;\n" + "".join(f"select c from sbtest1 where id = :id{n};\n" for n in range(5)) + "commit;\n",
     "two": "".join(_KEY.replace("id", f"id{n}") for n in range(2)) + "begin;\n" + "".join(f"update sbtest1 set c = 'two' where id = :id{n};\n" for n in range(2)) + "commit;\n",
+    "totals": "select count(*), min(k), max(k), sum(k) from sbtest1;\n",
+    "groups": "select k % 10 as g, count(*), avg(k) from sbtest1 group by 1 order by 1;\n",
+    "top": "select id, k, c from sbtest1 order by k desc limit 10;\n",
+    "range": _KEY + "select c from sbtest1 where id between :id and :id + 99;\n",
+    "join": "select count(*), sum(a.balance + s.k) from accounts a join sbtest1 s on a.aid = s.id where s.k % 7 = 3;\n",
+    "rows": "\\set id random(1, 1000000000000)\ninsert into hits (id, k, c, pad) values " + ", ".join(f"(:id + {n}, 5, 'some text of a row', 'some more')" for n in range(10)) + ";\n",
     "tpcb": """\\set aid random(1, {rows})
 \\set bid random(1, 100)
 \\set tid random(1, 1000)

@@ -87,6 +87,8 @@ def test_what_can_not_be_computed_is_an_error(columns):
         connection.execute("set herd.columns = on")
         for sql in statements:
             assert _says(connection, sql) == "22003", sql
+        columns.server.run("insert into d_case values (3, 2147483647, 10, 0, 'c')")
+        assert _says(connection, "select count(*) from d_case where a not between x + 1 and 9") == "22003"
     columns.server.run("drop table d_case")
 
 

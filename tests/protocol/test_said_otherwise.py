@@ -123,6 +123,40 @@ def test_numbers_are_printed_before_they_are_texts(made, herd, oracle):
         _alike(herd, oracle, query(sql))
 
 
+def test_numbers_for_keys_that_have_no_room_for_them(made, herd, oracle):
+    for n, kind in enumerate(("varchar(3)", "char(3)", "boolean", "date", "uuid", "name", "varchar", "char(12)")):
+        for server in (herd, oracle):
+            server.run(f"drop table if exists so_narrow_{n}", f"create table so_narrow_{n} (k {kind}, v int)")
+        herd.run(f"select create_distributed_table('so_narrow_{n}', 'k')")
+        for number in ("12345", "7", "1e3", "1", "007", "-1"):
+            _alike(herd, oracle, query(f"insert into so_narrow_{n} values ({number}, 1)"))
+            _alike(herd, oracle, query(f"insert into so_narrow_{n} values ({number}, 2), ({number}, 3)"))
+        _alike(herd, oracle, query(f'select k, v from so_narrow_{n} order by k::text collate "C", v'))
+        _alike(herd, oracle, query(f"select count(*) from so_narrow_{n} where k::text = '1000'"))
+        for server in (herd, oracle):
+            server.run(f"drop table so_narrow_{n}")
+
+
+def test_tables_called_like_keywords(made, herd, oracle):
+    for server in (herd, oracle):
+        server.run("drop table if exists recursive", "create table recursive (id int primary key, v int)")
+    herd.run("select create_distributed_table('recursive', 'id')")
+    for sql in (
+        "insert into recursive values (1, 1), (2, 2)", "insert into so_t as recursive values (9001, 1), (9002, 2)", "with recursive values as (select 1) insert into recursive values (3, 3), (4, 4)",
+        "with recursive as (select 1) insert into recursive values (5, 5), (6, 6)", "select * from recursive order by id", "delete from so_t where id > 9000",
+    ):
+        _alike(herd, oracle, query(sql))
+    for server in (herd, oracle):
+        server.run("drop table recursive")
+
+
+def test_dollars_in_strings(made, herd, oracle):
+    for scs in ("on", "off"):
+        _alike(herd, oracle, query(f"set standard_conforming_strings = {scs}") + query("select 'a $1 b', $$x $2$$, v from so_t where id = 2") + query(r"select 'don\'t pay $5 now' from so_t where id = 2" if scs == "off" else "select 'pay $5'") + query("update so_t set v = 3 where id = 2 and '$1' <> 'a'"), 4)
+    _alike(herd, oracle, query("select $1 from so_gone"))
+    _alike(herd, oracle, query("select $1 from so_t where id = 1"))
+
+
 def test_what_a_session_took_of_a_sequence_it_knows(made, herd):
     errors = []
 

@@ -125,6 +125,11 @@ impl Taken {
         Taken { budget: self.budget.clone(), own: self.own.clone(), bytes: 0 }
     }
 
+    /// What was taken.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// So much is needed by now, or somewhat more: never less than before.
     ///
     /// # Errors

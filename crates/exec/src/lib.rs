@@ -43,7 +43,7 @@ pub use admin::{columns as admin_columns, with_parameters as admin_with_paramete
 pub use binary_text::text_of;
 pub use budget::{Allowance, Budget, Purpose, Taken};
 pub use bulk_settings::Bulk;
-pub use client::{Answer, Client, CopyInput, tell_parameter};
+pub use client::{Answer, Client, CopyInput, PENDING_MAX, tell_parameter};
 pub use column_settings::{ColumnUse, ColumnWay};
 pub use ddl::{GIVES_WAY, Limits};
 pub use error::{ClientError, ExecError};

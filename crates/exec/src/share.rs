@@ -65,14 +65,13 @@ impl<C: Client> Work<'_, C> {
         shard: Option<i32>,
     ) -> Result<Way<Alone>> {
         let Some(share) = &compiled.plan.whole().share else { return Ok(Way::Apart) };
-        // What a session has taken of a sequence, lastval() and currval() tell it: a batch takes it for somebody else.
-        let takes = matches!(self.uses, plan::Sequences::Take(_) | plan::Sequences::Any);
-        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_catalog && !self.taint && !takes;
+        let free = !self.transaction.is_active() && self.pin.is_free() && !self.own_catalog && !self.taint;
         let allowed = self.sharing.as_ref().is_some_and(|s| if share.writes { s.writes } else { s.reads });
         // Object ids of users' own types differ from node to node.
         let same_types = node == self.home() || !compiled.may_have_user_types();
         let few = |range| shard.is_some() && request.bound.is_some_and(|bound| bound.spans(range) < FEW);
-        if !free || !allowed || !same_types || !share.between.is_none_or(few) {
+        // lastval() and currval() tell a session what it has taken: in a batch it is taken for somebody else.
+        if share.takes || !free || !allowed || !same_types || !share.between.is_none_or(few) {
             return Ok(Way::Apart);
         }
         let standby = self.standby(node).await;

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 
 use plan::{Change, Insert, Planned};
-use sql::lexer;
-use wire::sqlstate;
 
 use crate::client::Client;
 use crate::error::{ExecError, Result};
@@ -73,6 +71,11 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         placed: Option<Placed>,
     ) -> Result<Forwarded> {
+        if request.bound.is_none() && compiled.plan.whole().names_parameters {
+            // Whoever gives no parameters names none: home says so, or what is wrong before that.
+            self.ask_home(request.sql).await?;
+            return Err(ExecError::internal("a statement ran without its parameters"));
+        }
         let clock = compiled.plan.whole().clock.as_deref();
         let anew = match clock.filter(|_| self.transaction.is_active() && request.limit.is_none()) {
             Some(clock) => Box::pin(self.at_moment(compiled, request, clock)).await?,
@@ -86,9 +89,6 @@ impl<C: Client> Work<'_, C> {
         let bound = less.as_ref().or(request.bound);
         let rewritten = rewritten.map(|sql| Request { sql, bound, literals: Literals::Own, ..*request });
         let request = rewritten.as_ref().unwrap_or(request);
-        if request.bound.is_none() {
-            no_parameter(request.sql)?;
-        }
         self.uses = compiled.plan.whole().sequences.clone();
         let placed = match placed {
             Some(placed) => placed,
@@ -174,12 +174,4 @@ impl<C: Client> Work<'_, C> {
             }
         }
     }
-}
-
-/// Whoever gives no parameters names none.
-fn no_parameter(sql: &str) -> Result<()> {
-    let Some((start, end)) = lexer::first_parameter(sql, true) else { return Ok(()) };
-    let message = format!("there is no parameter {}", &sql[start..end]);
-    let at = sql[..start].chars().count() + 1;
-    Err(ExecError::Sql(Box::new(wire::ErrorFields::error(sqlstate::UNDEFINED_PARAMETER, message).position(at))))
 }

@@ -10,6 +10,9 @@ use crate::numeric::Numeric;
 use crate::types::JSONB;
 
 const VERSION: u8 = 1;
+/// A number of few characters may have 131 072 digits: what is so many times its text, and longer than this, is the server's to read.
+const WRITTEN_TIMES: usize = 16;
+const WRITTEN_LEAST: usize = 256 << 10;
 /// PostgreSQL's own stack ends before that (`max_stack_depth`). A level takes some hundred bytes of ours, in a build for debugging some
 /// thousand: far less than the threads have that read values.
 const DEPTH_MAX: usize = 10_000;
@@ -50,7 +53,11 @@ pub(crate) fn hash(value: &[u8], seed: u64) -> Result<u64, KeyError> {
 /// The binary format of a JSON text, in PostgreSQL's output form.
 pub(crate) fn parse_text(text: &str) -> Result<Vec<u8>, KeyError> {
     let mut value = String::from(VERSION as char);
-    parse(text).ok_or(KeyError::NeedsServer)?.write(&mut value);
+    let max = text.len().saturating_mul(WRITTEN_TIMES).max(WRITTEN_LEAST);
+    parse(text).ok_or(KeyError::NeedsServer)?.write(&mut value, max);
+    if value.len() > max {
+        return Err(KeyError::NeedsServer);
+    }
     Ok(value.into_bytes())
 }
 
@@ -71,8 +78,11 @@ impl Json {
         }
     }
 
-    /// `JsonbToCString`.
-    fn write(&self, out: &mut String) {
+    /// `JsonbToCString`; more than `max` bytes nobody wants, and they are not all written.
+    fn write(&self, out: &mut String, max: usize) {
+        if out.len() > max {
+            return;
+        }
         match self {
             Json::Null => out.push_str("null"),
             Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -82,7 +92,7 @@ impl Json {
                 out.push('[');
                 for (index, element) in elements.iter().enumerate() {
                     out.push_str(if index > 0 { ", " } else { "" });
-                    element.write(out);
+                    element.write(out, max);
                 }
                 out.push(']');
             }
@@ -92,7 +102,7 @@ impl Json {
                     out.push_str(if index > 0 { ", " } else { "" });
                     write_string(key, out);
                     out.push_str(": ");
-                    value.write(out);
+                    value.write(out, max);
                 }
                 out.push('}');
             }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use sql::ast::{self, Node};
 use sql::walk::{self, VisitMut};
-use sql::{NodeEnum, build, names};
+use sql::{NodeEnum, build, names, search};
 
 use catalog::FunctionKind;
 
@@ -49,6 +49,7 @@ pub fn split<'p, 'a>(
         part: c.parts.len(),
         scope: scope.clone(),
         group,
+        group_nodes: originals.iter().filter_map(|g| Some(nodes(g.node.as_ref()?, usize::MAX))).collect(),
         partials: vec![],
         texts: vec![],
         padded,
@@ -152,6 +153,8 @@ struct Splitter<'p, 'a> {
     part: usize,
     scope: Rc<Scope<'a>>,
     group: Vec<String>,
+    /// How many nodes each of them has.
+    group_nodes: Vec<usize>,
     partials: Vec<Node>,
     texts: Vec<String>,
     padded: Option<Padded<'p, 'a>>,
@@ -189,6 +192,7 @@ impl Splitter<'_, '_> {
         }
         if !self.group.is_empty()
             && is_expression(n)
+            && self.may_be_grouped(n)
             && let Ok(spelled) = text(&build::node(n.clone()), &self.scope)
             && let Some(i) = self.group.iter().position(|g| *g == spelled)
         {
@@ -214,6 +218,12 @@ impl Splitter<'_, '_> {
             }
             _ => true,
         }
+    }
+
+    /// It has as many nodes as an expression of GROUP BY. Its text is made of those alone, which takes by far longer.
+    fn may_be_grouped(&self, n: &NodeEnum) -> bool {
+        let nodes = nodes(n, self.group_nodes.iter().max().copied().unwrap_or_default());
+        self.group_nodes.contains(&nodes) && self.a.cx.take(nodes)
     }
 
     /// The finish computes it as it is.
@@ -347,4 +357,14 @@ fn is_expression(n: &NodeEnum) -> bool {
             | NodeEnum::AArrayExpr(_)
             | NodeEnum::RowExpr(_)
     )
+}
+
+/// How many nodes an expression has, without those of names; not counted on beyond `most`.
+fn nodes(n: &NodeEnum, most: usize) -> usize {
+    let mut found = 0;
+    search::any(n, |n| {
+        found += usize::from(!matches!(n, NodeEnum::String(_)));
+        found > most
+    });
+    found
 }

@@ -3,6 +3,7 @@
 //! Recursive over the levels of the query. Each level that the nodes can answer alone becomes a part; aggregates
 //! become partial aggregates where they split (`aggregate.rs`), otherwise the needed columns travel (`pull.rs`).
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use sql::ast::{self, Node};
@@ -18,6 +19,9 @@ use crate::refuse::Refusal;
 use crate::text::{self, Text};
 use crate::tree::{AddFunction, Part, Recipients};
 use crate::{Result, aggregate, columns, pull, rewrite, select, unread};
+
+/// The texts of a level's output columns, once they are asked for.
+type Spelled = OnceCell<Vec<Option<String>>>;
 
 /// The outer query in the making, and the parts it reads.
 pub struct Composer<'p, 'a> {
@@ -120,13 +124,14 @@ impl<'p, 'a> Composer<'p, 'a> {
         let mut part = s.clone();
         select::push_limit(&mut part);
         let mut finish = build::select();
+        let spelled = Spelled::new();
         let width = columns.len();
         if s.larg.is_none() {
             for (i, item) in s.sort_clause.iter().enumerate() {
                 let Some(NodeEnum::SortBy(sort)) = &item.node else { continue };
                 let Some(value) = sort.node.as_deref() else { continue };
                 let mut sort = sort.clone();
-                let visible = if hidden { None } else { self.visible_position(value, s, &columns) };
+                let visible = if hidden { None } else { self.visible_position(value, s, &columns, &spelled) };
                 let column = match visible {
                     Some(i) => i,
                     None if s.distinct_clause.is_empty() => {
@@ -171,6 +176,7 @@ impl<'p, 'a> Composer<'p, 'a> {
         value: &Node,
         s: &ast::SelectStmt,
         columns: &[(String, Option<usize>)],
+        spelled: &Spelled,
     ) -> Option<usize> {
         match value.node.as_ref()? {
             NodeEnum::AConst(ast::AConst { val: Some(ast::a_const::Val::Ival(i)), .. }) => {
@@ -186,9 +192,9 @@ impl<'p, 'a> Composer<'p, 'a> {
                 if s.target_list.iter().any(rewrite::is_star) {
                     return None;
                 }
-                s.target_list.iter().position(|t| {
-                    rewrite::target_value(t).is_some_and(|v| sql::deparse_expr(v).is_ok_and(|x| x == text))
-                })
+                let of = |t| rewrite::target_value(t).and_then(|value| sql::deparse_expr(value).ok());
+                let spelled = spelled.get_or_init(|| s.target_list.iter().map(of).collect());
+                spelled.iter().position(|target| target.as_ref() == Some(&text))
             }
         }
     }

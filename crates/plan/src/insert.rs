@@ -13,7 +13,7 @@ mod tail_reads;
 pub(crate) use of_rows::{output_width, through_router};
 
 use std::sync::Arc;
-use wire::{sqlstate, type_oid};
+use wire::sqlstate;
 
 use catalog::{Column, Placement, Relation};
 use sql::ast::{self, Node};
@@ -401,11 +401,7 @@ impl ValuesList<'_> {
         }
         // Another type's value becomes the column's as PostgreSQL assigns it.
         let assigned = |key: &KeyExpr| match key {
-            KeyExpr::Literal { cast: Some(cast), .. } => keys::is_kept(*cast, c.type_oid),
-            // A text has what the number is printed as, not what was written: 1e3 is '1000'.
-            KeyExpr::Literal { kind: LiteralKind::Number, .. } => {
-                type_oid::is_number(c.type_oid) || c.type_oid == type_oid::OID
-            }
+            KeyExpr::Literal { cast, .. } => cast.is_none_or(|cast| keys::is_kept(cast, c.type_oid)),
             _ => true,
         };
         // 'now' and its like are read once.
@@ -487,12 +483,14 @@ pub(crate) fn column_target(name: &str) -> Node {
 /// Byte ranges of the rows behind the statement's own VALUES.
 fn value_ranges(text: &str) -> Result<Vec<(usize, usize)>> {
     let failed = |_| Refusal::bare("internal: the rows of VALUES could not be read");
-    let (mut depth, mut before) = (0usize, "");
+    let (mut depth, mut before, mut recursive) = (0usize, "", false);
     for token in sql::lexer::Lexer::new(text, true) {
         let token = token.map_err(failed)?;
         // A table may be called so.
         let is_name =
-            [".", ",", "into", "as", "with", "recursive"].iter().any(|word| before.eq_ignore_ascii_case(word));
+            recursive || [".", ",", "into", "as", "with"].iter().any(|word| before.eq_ignore_ascii_case(word));
+        recursive =
+            before.eq_ignore_ascii_case("with") && text[token.start..token.end].eq_ignore_ascii_case("recursive");
         before = &text[token.start..token.end];
         match token.kind {
             sql::lexer::TokenKind::Punct(b'(') => depth += 1,

@@ -54,7 +54,6 @@ pub mod needs;
 pub mod opened;
 pub mod order;
 mod overload;
-pub mod own_clock;
 mod padded;
 mod pinned;
 pub mod plain;
@@ -98,6 +97,7 @@ pub use gather::{Key, Semijoin, Shuffle};
 pub use in_turn::{InTurn, Turn, WithQuery};
 pub use refuse::Refusal;
 pub use router_views::{Constraints, RouterView};
+pub use share::{Share, ShareLiteral};
 pub use steps::Steps;
 pub use table_keys::{KeyLimit, LimitEnd, ParameterPlus, ParameterRange, TableKeys};
 pub use text::{Piece, Text};
@@ -250,6 +250,7 @@ pub fn plan(statement: &NodeEnum, text: &str, cx: &Context) -> Result<Planned> {
         let whole = planned.whole_mut();
         whole.template &= !by_literal::decides(statement);
         whole.reads_setting = by_literal::reads_setting(statement);
+        whole.names_parameters = text.contains('$') && search::any(statement, |n| matches!(n, NodeEnum::ParamRef(_)));
     }
     // What came out without the rest may be anything.
     if steps.is_spent() { Err(Steps::refusal()) } else { planned }
@@ -274,9 +275,6 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
         };
         plan.whole_mut().by_rule = Some(by_rule);
         return Ok(plan);
-    }
-    if let Some(tree) = own_clock::qualified(statement, cx) {
-        return plan_rewritten(tree, cx, steps);
     }
     if let Some((tree, views)) = opened::views(statement, cx)? {
         let mut plan = plan_rewritten(tree, cx, steps)?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use catalog::{Relation, RelationKind, TemporaryView};
 use sql::ast::{self, RangeVar};
-use sql::{NodeEnum, build, names, own, read_whole, relations, search};
+use sql::{NodeEnum, build, names, own, read_whole, relations, search, weight};
 use wire::sqlstate;
 
 use crate::{Context, Refusal, Result, views};
@@ -25,6 +25,8 @@ const DEPTH_MAX: usize = 64;
 /// Views put into one statement, and their texts together, in bytes.
 const EXPANSIONS_MAX: usize = 1000;
 const BYTES_MAX: usize = 16 << 20;
+/// What reading them may take, in bytes.
+const WEIGHT_MAX: usize = 512 << 20;
 /// What a view is called where it is named for the right to it alone.
 const ASKED: &str = "herd: asked for the right to it";
 
@@ -66,7 +68,7 @@ pub fn views(statement: &NodeEnum, cx: &Context) -> Result<Option<(NodeEnum, Vec
     if is_sampled(statement, &is) {
         return Err(Refusal::bare("TABLESAMPLE clause can only be applied to tables and materialized views"));
     }
-    let mut open = Open { cx, put: 0, bytes: 0, permanent: vec![], of_owner: false };
+    let mut open = Open { cx, put: 0, bytes: 0, weight: 0, permanent: vec![], of_owner: false };
     let mut tree = statement.clone();
     open.replace(&mut tree, 0)?;
     // It may have been the target of a write.
@@ -150,6 +152,8 @@ struct Open<'a> {
     cx: &'a Context<'a>,
     put: usize,
     bytes: usize,
+    /// What reading their texts takes, in bytes.
+    weight: usize,
     permanent: Vec<String>,
     /// What is put in place is within a view whose owner may be anybody: the right to it is that owner's affair.
     of_owner: bool,
@@ -217,7 +221,7 @@ impl Open<'_> {
             ));
         }
         let NodeEnum::SelectStmt(query) = query else { return Err(unreadable(rv)) };
-        let query = self.inside(rv, *query, view.query.len(), depth)?;
+        let query = self.inside(rv, *query, &view.query, depth)?;
         Ok(put(query, called(rv, view.columns.iter())))
     }
 
@@ -235,7 +239,7 @@ impl Open<'_> {
             _ => return Err(unreadable(rv)),
         };
         let asks = !std::mem::replace(&mut self.of_owner, true);
-        let query = self.inside(rv, query.clone(), text.len(), depth);
+        let query = self.inside(rv, query.clone(), text, depth);
         self.of_owner = !asks;
         let mut query = query?;
         if asks {
@@ -246,10 +250,12 @@ impl Open<'_> {
     }
 
     /// A view's query, and what it names.
-    fn inside(&mut self, rv: &RangeVar, query: ast::SelectStmt, bytes: usize, depth: usize) -> Result<ast::SelectStmt> {
+    fn inside(&mut self, rv: &RangeVar, query: ast::SelectStmt, text: &str, depth: usize) -> Result<ast::SelectStmt> {
         self.put += 1;
-        self.bytes += bytes;
-        if depth >= DEPTH_MAX || self.put > EXPANSIONS_MAX || self.bytes > BYTES_MAX {
+        self.bytes += text.len();
+        self.weight += weight::of(text, true).made;
+        let heavy = self.bytes > BYTES_MAX || self.weight > WEIGHT_MAX;
+        if depth >= DEPTH_MAX || self.put > EXPANSIONS_MAX || heavy {
             return Err(Refusal {
                 sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,
                 message: "stack depth limit exceeded".into(),

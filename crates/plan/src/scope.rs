@@ -34,11 +34,14 @@ pub struct Scope<'a> {
     /// Columns merged by USING or NATURAL: an unqualified name means this one.
     pub merged: HashMap<String, Option<Var>>,
     /// Joins with merged columns: which items are in them, and what `*` gives of them.
-    pub joins: Vec<(Range<usize>, Option<Star>)>,
+    pub joins: Vec<(Range<usize>, Option<Rc<Star>>)>,
     /// Every WITH query that can be seen from here, those of levels above included.
     pub ctes: Ctes<'a>,
     pub parent: Option<Rc<Scope<'a>>>,
 }
+
+/// Each name with its place in the clause.
+pub type CteNames<'a> = Rc<HashMap<&'a str, usize>>;
 
 /// The WITH clauses around a place, the innermost first.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +51,7 @@ pub struct Ctes<'a>(Option<Rc<With<'a>>>);
 struct With<'a> {
     clause: &'a ast::WithClause,
     /// Each name with its place in the clause.
-    names: Rc<HashMap<&'a str, usize>>,
+    names: CteNames<'a>,
     /// How many of its queries can be seen: inside of one, those before it, unless they are RECURSIVE.
     seen: usize,
     /// The recursive queries this place is in.
@@ -73,14 +76,18 @@ pub enum Cte<'a> {
 }
 
 impl<'a> Ctes<'a> {
-    /// These and the first `seen` queries of a clause.
-    pub fn and(&self, clause: &'a ast::WithClause, seen: usize, around: Around<'a>) -> Self {
-        let seen = if clause.recursive { clause.ctes.len() } else { seen };
+    /// Where in a clause the queries of each name are.
+    pub fn names(clause: &'a ast::WithClause) -> CteNames<'a> {
         let named = clause.ctes.iter().enumerate().filter_map(|(i, c)| match &c.node {
             Some(NodeEnum::CommonTableExpr(c)) => Some((c.ctename.as_str(), i)),
             _ => None,
         });
-        let names = Rc::new(named.collect());
+        Rc::new(named.collect())
+    }
+
+    /// These and the first `seen` queries of a clause.
+    pub fn and(&self, clause: &'a ast::WithClause, names: CteNames<'a>, seen: usize, around: Around<'a>) -> Self {
+        let seen = if clause.recursive { clause.ctes.len() } else { seen };
         Ctes(Some(Rc::new(With { clause, names, seen, within: vec![], outer: self.clone(), around })))
     }
 
@@ -184,7 +191,7 @@ impl<'a> Scope<'a> {
         while at < items.end {
             let joined = self.joins.iter().filter(|(of, _)| of.start == at && of.end <= items.end);
             if let Some((of, star)) = joined.max_by_key(|(of, _)| of.end) {
-                columns.extend(star.clone()?);
+                columns.extend(star.as_deref()?.iter().cloned());
                 at = of.end;
                 continue;
             }
@@ -197,13 +204,16 @@ impl<'a> Scope<'a> {
     }
 
     /// Puts a join in front of which so many items stand, and whose right side begins at `middle`, among those with merged columns.
-    pub fn note_join(&mut self, before: usize, middle: usize, merged: &[String]) {
+    /// How many columns that has.
+    pub fn note_join(&mut self, before: usize, middle: usize, merged: &[String]) -> usize {
         let first = |name: &String| (name.clone(), self.merged.get(name).copied().flatten(), build::column(&[name]));
         let star = self.star(before..middle).zip(self.star(middle..self.items.len())).map(|(left, right)| {
             let rest = left.into_iter().chain(right).filter(|(name, ..)| !merged.contains(name));
-            merged.iter().map(first).chain(rest).collect()
+            Rc::new(merged.iter().map(first).chain(rest).collect::<Star>())
         });
+        let columns = star.as_deref().map_or(0, Vec::len);
         self.joins.push((before..self.items.len(), star));
+        columns
     }
 
     /// What is behind `before` becomes one item with the names of a join's alias; `merged`: what else is merged.

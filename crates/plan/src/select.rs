@@ -33,6 +33,7 @@ pub fn plan(select: &ast::SelectStmt, statement: &NodeEnum, text: &str, cx: &Con
         effect: if a.writes { Effect::MayWrite } else { Effect::Locks },
         splices: splice::splices(statement, text, &a, writes),
         template: true,
+        names_parameters: false,
         reads_setting: false,
         rewritten: None,
         unread: false,

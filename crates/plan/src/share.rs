@@ -18,8 +18,32 @@ use crate::narrow;
 use crate::needs;
 use crate::standby;
 use crate::table_keys::ParameterRange;
-use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned, Share, ShareLiteral};
+use crate::types::{Change, Insert, KeyExpr, LiteralKind, Planned};
 use wire::type_oid;
+
+/// How a statement travels with others: prepared, with these literals as parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub writes: bool,
+    /// Of an INSERT of one row and nothing else, of which many may be one statement: the table's name as it is written.
+    pub one_row: Option<String>,
+    /// In the order of the text. Other literals stay where they are.
+    pub literals: Vec<ShareLiteral>,
+    /// It reads several rows, found by a unique index between these parameters: few where those are near each other.
+    pub between: Option<ParameterRange>,
+    /// It takes values of sequences, which its session is asked for later.
+    pub takes: bool,
+}
+
+/// A constant that becomes a parameter where statements share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareLiteral {
+    /// Byte offset of the constant.
+    pub location: usize,
+    /// The type of the column it is assigned to or compared with.
+    pub type_oid: u32,
+    pub kind: LiteralKind,
+}
 
 /// `None`: it has to travel alone.
 pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
@@ -33,7 +57,7 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
     if alone || whole.tables.len() > 1 || !is_harmless(statement, cx) {
         return None;
     }
-    let (mut literals, mut one_row, mut between) = (Vec::new(), None, None);
+    let (mut literals, mut one_row, mut between, mut takes) = (Vec::new(), None, None, false);
     match statement {
         NodeEnum::SelectStmt(s) => {
             let plain = s.with_clause.is_none()
@@ -68,9 +92,16 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
                 && i.r#override == ast::OverridingKind::OverridingNotSet as i32
                 && !relation.refers_to_itself;
             one_row = nothing_else.then(|| written_name(i.relation.as_ref())).flatten();
+            let mut given = vec![false; relation.columns.len()];
             for (value, column) in values.items.iter().zip(columns) {
+                given[column] = !is_default(value);
                 assigned(value, column, &relation, &mut literals);
             }
+            let filled = || relation.columns.iter().zip(&given).filter(|(_, given)| !**given).map(|(column, _)| column);
+            if filled().any(|c| c.default.as_deref().is_some_and(|d| speaks_of_session(d, cx))) {
+                return None;
+            }
+            takes = filled().any(takes_of_sequence);
         }
         NodeEnum::UpdateStmt(u) => {
             let relation = written(u.relation.as_ref()?, cx)?;
@@ -80,7 +111,13 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
             for t in &u.target_list {
                 let column = target(t, &relation)?;
                 let Some(NodeEnum::ResTarget(t)) = &t.node else { return None };
-                assigned(t.val.as_deref()?, column, &relation, &mut literals);
+                let value = t.val.as_deref()?;
+                let default = relation.columns[column].default.as_deref().filter(|_| is_default(value));
+                if default.is_some_and(|d| speaks_of_session(d, cx)) {
+                    return None;
+                }
+                takes |= is_default(value) && takes_of_sequence(&relation.columns[column]);
+                assigned(value, column, &relation, &mut literals);
             }
             finds_one(u.where_clause.as_deref(), &relation, &mut literals).then_some(())?;
         }
@@ -94,7 +131,7 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
         _ => return None,
     }
     literals.sort_by_key(|l| l.location);
-    Some(Share { writes: whole.writes, one_row, literals, between })
+    Some(Share { writes: whole.writes, one_row, literals, between, takes })
 }
 
 /// A table whose rows are all there is to it.
@@ -109,16 +146,23 @@ pub(crate) fn table(rv: &ast::RangeVar, writes: bool, cx: &Context) -> Option<Ar
 
 /// A table one node has to write to.
 fn written(rv: &ast::RangeVar, cx: &Context) -> Option<Arc<Relation>> {
-    table(rv, true, cx).filter(|r| {
-        !matches!(r.placement, Placement::Reference)
-            && !r.columns.iter().any(|c| c.default.as_deref().is_some_and(|d| speaks_of_session(d, cx)))
-    })
+    table(rv, true, cx).filter(|r| !matches!(r.placement, Placement::Reference))
+}
+
+fn is_default(value: &Node) -> bool {
+    matches!(value.node, Some(NodeEnum::SetToDefault(_)))
+}
+
+/// What the column is filled with is a value of a sequence, or may be.
+fn takes_of_sequence(column: &catalog::Column) -> bool {
+    column.sequence.is_some() || column.default.as_deref().is_some_and(|d| d.contains("nextval"))
 }
 
 /// A default that says what only the client's own transaction can say, or may: what a user's code does is not known.
 pub(crate) fn speaks_of_session(default: &str, cx: &Context) -> bool {
     called(default).any(|(schema, name)| {
-        standby::speaks_of_server(name) || schema.is_some_and(|schema| is_users_own(schema, name, cx))
+        let own = schema.is_some_and(|schema| is_users_own(schema, name, cx));
+        own || name == "OPERATOR" || standby::speaks_of_server(name)
     })
 }
 
@@ -128,20 +172,24 @@ fn is_users_own(schema: &str, name: &str, cx: &Context) -> bool {
     meant.peek().is_none() || meant.any(|f| f.user_defined)
 }
 
-/// Names before a parenthesis in an expression's text, those of all functions in it and maybe more, with what stands before their point. Of those that are quoted
-/// nothing is known but that they are some schema's.
+/// Names before a parenthesis in an expression's text, those of all functions in it and maybe more, with what stands before their point.
 fn called(expression: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
-    let start = |before: &str| before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
     let mut pieces: Vec<&str> = expression.split('(').collect();
     pieces.pop();
-    pieces.into_iter().map(move |before| {
-        let (rest, name) = before.split_at(start(before));
-        match rest.strip_suffix('.') {
-            Some(rest) => (Some(&rest[start(rest)..]), name),
-            None if rest.ends_with('"') && name.is_empty() => (Some(""), ""),
-            None => (None, name),
-        }
+    pieces.into_iter().map(|before| {
+        let (rest, name) = last_name(before);
+        (rest.strip_suffix('.').map(|rest| last_name(rest).1), name)
     })
+}
+
+/// The name at the end, and what is before. A quoted one is without its quotes.
+fn last_name(text: &str) -> (&str, &str) {
+    if let Some(text) = text.strip_suffix('"') {
+        let start = text.rfind('"').unwrap_or_default();
+        return (&text[..start], text[start..].trim_start_matches('"'));
+    }
+    let name = |c: char| c.is_alphanumeric() || c == '_';
+    text.split_at(text.rfind(|c| !name(c)).map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8)))
 }
 
 fn written_name(rv: Option<&ast::RangeVar>) -> Option<String> {

@@ -9,6 +9,7 @@ use catalog::{Oid, Relation, TemporaryRelation};
 use crate::broadcast::{ChangeFrom, Made};
 use crate::in_turn::InTurn;
 use crate::refuse::Refusal;
+use crate::share::Share;
 use crate::table_keys::{ParameterRange, TableKeys};
 use crate::text::Text;
 use crate::tree::{Finish, Part, To};
@@ -114,6 +115,8 @@ pub struct Whole {
     pub template: bool,
     /// It calls `current_setting`: a statement of its template that names the client's encoding has another plan.
     pub reads_setting: bool,
+    /// It names parameters: whoever gives none gets PostgreSQL's error.
+    pub names_parameters: bool,
     /// The statement to run in place of the client's text, where a node would read that differently.
     pub rewritten: Option<String>,
     /// What nobody reads was taken out of it: home is to understand the statement as it was written.
@@ -217,28 +220,6 @@ pub enum Cell {
     Null,
     /// The statement's time.
     Now,
-}
-
-/// How a statement travels with others: prepared, with these literals as parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
-    pub writes: bool,
-    /// Of an INSERT of one row and nothing else, of which many may be one statement: the table's name as it is written.
-    pub one_row: Option<String>,
-    /// In the order of the text. Other literals stay where they are.
-    pub literals: Vec<ShareLiteral>,
-    /// It reads several rows, found by a unique index between these parameters: few where those are near each other.
-    pub between: Option<ParameterRange>,
-}
-
-/// A constant that becomes a parameter where statements share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShareLiteral {
-    /// Byte offset of the constant.
-    pub location: usize,
-    /// The type of the column it is assigned to or compared with.
-    pub type_oid: u32,
-    pub kind: LiteralKind,
 }
 
 /// An expression evaluated once on home before the statement (see [`crate::Piece::Evaluated`]).
@@ -556,6 +537,7 @@ impl Whole {
             sequences: Sequences::Any,
             splices: None,
             template: true,
+            names_parameters: false,
             reads_setting: false,
             rewritten: None,
             unread: false,

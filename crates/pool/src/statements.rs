@@ -157,13 +157,16 @@ impl StatementCache {
 
     /// The node has answered that Parse.
     pub(crate) fn parsed(&mut self, parse: u64) {
-        self.unproved.pop_front_if(|unproved| unproved.parse == parse);
+        if self.unproved.front().is_some_and(|unproved| unproved.parse == parse) {
+            self.unproved.pop_front();
+        }
     }
 
     /// The node has passed over Parses up to this one, or refused them: those are not there. What was to be closed before them may be there still;
     /// to close what is not there is no error.
     pub(crate) fn settled(&mut self, parse: u64) {
-        while let Some(unproved) = self.unproved.pop_front_if(|unproved| unproved.parse <= parse) {
+        while self.unproved.front().is_some_and(|unproved| unproved.parse <= parse) {
+            let Some(unproved) = self.unproved.pop_front() else { break };
             if self.slots.get(&unproved.key).is_some_and(|at| self.entries[*at as usize].name == unproved.name) {
                 self.remove(&unproved.key);
             }

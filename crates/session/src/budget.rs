@@ -1,6 +1,7 @@
 //! What prepared statements may take of the router's memory. It does not know what statements are: their texts' lengths tell.
 
 use exec::{Allowance, Budget, ExecError, Purpose, Taken};
+use wire::backend::Field;
 use wire::{ErrorFields, sqlstate};
 
 /// A statement takes so many times its text: the text itself, its tree or plan with texts of its own (measured: 4).
@@ -33,6 +34,18 @@ pub fn take(allowance: &Allowance, text: usize) -> Result<Taken, ExecError> {
         return Err(ExecError::Sql(Box::new(fields)));
     }
     allowance.take(bytes)
+}
+
+/// What is kept of a statement besides its text: what its columns and parameters are. That of few is in what each takes.
+///
+/// # Errors
+/// As [`take`].
+pub fn grow(taken: &mut Taken, fields: Option<&[Field]>, parameters: usize) -> Result<(), ExecError> {
+    let fields = fields.unwrap_or_default().iter().map(|field| size_of::<Field>() + field.name.capacity());
+    match fields.sum::<usize>() + parameters * size_of::<u32>() {
+        ..LEAST => Ok(()),
+        bytes => taken.grow_to(taken.bytes() + bytes),
+    }
 }
 
 /// Texts that the router puts into one statement, each as often as the statement names it, are so long together at most.

@@ -134,6 +134,7 @@ impl Session {
                 }
             }
         }
+        crate::budget::grow(&mut taken, fields.as_deref(), declared.len() + params.len())?;
         Ok(Prepared {
             sql: sql.to_string(),
             taken,

@@ -221,6 +221,10 @@ impl Session {
         loop {
             self.message(&frame).await?;
             self.still_stands()?;
+            // Short messages may have long answers.
+            if exec::Client::waiting(&self.io) > exec::PENDING_MAX {
+                self.io.send().await?;
+            }
             self.io.fair().did(fair::MESSAGE + frame.raw.len()).await;
             frame = match self.here()? {
                 Some(frame) if frame.tag() == b'X' || self.is_large(&frame) => return Ok(Some(frame)),

@@ -260,15 +260,6 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Where the first `$1` or its like begins and ends, if there is any.
-pub fn first_parameter(sql: &str, standard_conforming_strings: bool) -> Option<(usize, usize)> {
-    if !sql.contains('$') {
-        return None;
-    }
-    let tokens = Lexer::new(sql, standard_conforming_strings).map_while(Result::ok);
-    tokens.filter(|token| token.kind == TokenKind::Param).map(|token| (token.start, token.end)).next()
-}
-
 fn is_beyond_standard(byte: u8) -> bool {
     matches!(byte, b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%')
 }

@@ -2,7 +2,6 @@
 //! such statements travel (`share.rs`).
 
 use plan::{Cell, LiteralKind, Planned};
-use sql::lexer;
 use sql::template::Template;
 
 /// The literals that become parameters, and the others with their texts, which must be the same again.
@@ -26,7 +25,7 @@ pub struct SharedLiteral {
 pub fn shared_literals(plan: &Planned, text: &str, t: &Template) -> Option<SharedLiterals> {
     let share = plan.whole().share.as_ref()?;
     // A parameter that nobody gives would be one of the literals.
-    if lexer::first_parameter(text, t.standard_conforming_strings()).is_some() {
+    if plan.whole().names_parameters {
         return None;
     }
     let mut parameters = Vec::with_capacity(share.literals.len());

@@ -1,8 +1,8 @@
 //! Runs batches of a queue of rows: one transaction over the nodes, the rows by COPY, one commit.
 //!
 //! Statements whose rows are on one node make batches of that node; those on several nodes make one that commits by two
-//! phases. A batch that fails is halved, down to single statements, which their clients then run by themselves: only the
-//! faulty one sees an error, and it is PostgreSQL's own. It does not know how rows came here (`share/rows.rs`).
+//! phases. A batch that fails is halved, down to single statements, which their clients then run by themselves, and one that
+//! waits for a lock at once: only the faulty one sees an error, and it is PostgreSQL's own. It does not know how rows came here (`share/rows.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -161,7 +161,7 @@ async fn run(queue: Arc<RowQueue>, jobs: Vec<Routed>) {
 
 /// As long as a batch may.
 fn waited(e: &ExecError) -> bool {
-    matches!(e.to_fields().code(), sqlstate::LOCK_NOT_AVAILABLE | sqlstate::QUERY_CANCELED)
+    e.to_fields().code() == sqlstate::LOCK_NOT_AVAILABLE
 }
 
 /// One transaction with the rows of all jobs. An error: nothing of it has happened. `Some`: nobody knows whether it has.

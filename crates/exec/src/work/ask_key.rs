@@ -1,7 +1,7 @@
 //! Asks PostgreSQL for a key's value where only it can read it. Which shard the value means is not known here.
 
 use catalog::Relation;
-use plan::{Evaluation, KeyExpr, Piece, Text};
+use plan::{Evaluation, KeyExpr, LiteralKind, Piece, Text};
 use wire::type_oid;
 
 use crate::client::Client;
@@ -36,6 +36,21 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
+    /// What the key's column makes of a literal with this text. A number becomes a text as it is printed, not as it is written.
+    pub(super) async fn ask_literal(
+        &mut self,
+        literal: &KeyExpr,
+        text: &str,
+        relation: &Relation,
+        column: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        let is_number = matches!(literal, KeyExpr::Literal { kind: LiteralKind::Number, cast: None, .. });
+        match is_number && type_oid::is_string(relation.columns[column].type_oid) {
+            true => self.ask_expression(&format!("({text})"), relation, column).await,
+            false => self.ask_value(text, relation, column).await,
+        }
+    }
+
     /// Asks PostgreSQL to read a text as the key's type; its error is the client's error.
     pub(crate) async fn ask_value(
         &mut self,
@@ -44,10 +59,15 @@ impl<C: Client> Work<'_, C> {
         column: usize,
     ) -> Result<Option<Vec<u8>>> {
         let c = &relation.columns[column];
-        let send = send_function(c.type_oid);
         // A number is read as one first, so that 11.4 becomes the integer 11 as on assignment.
         let number = type_oid::is_integer(c.type_oid) && text.parse::<f64>().is_ok_and(f64::is_finite);
         let value = if number { format!("({text})") } else { catalog::quote_literal(text) };
+        self.ask_expression(&value, relation, column).await
+    }
+
+    async fn ask_expression(&mut self, value: &str, relation: &Relation, column: usize) -> Result<Option<Vec<u8>>> {
+        let c = &relation.columns[column];
+        let send = send_function(c.type_oid);
         let sql = format!("SELECT pg_catalog.encode({send}({value}::{}), 'hex')", c.type_name);
         let rows = self.ask_home(&sql).await?;
         let hex = rows.into_iter().next().and_then(|r| r.into_iter().next()).flatten();

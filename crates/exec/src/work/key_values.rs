@@ -69,6 +69,11 @@ fn literal(ty: u32, text: &str, kind: LiteralKind, cast: Option<u32>) -> Value {
     }
     match kind {
         LiteralKind::String => from_text(ty, text),
+        // What it is printed as is what was written only of plain integers.
+        LiteralKind::Number if type_oid::is_string(ty) => match is_printed_so(text) {
+            true => from_text(ty, text),
+            false => Value::Unknown,
+        },
         LiteralKind::Number => {
             let number = ty == type_oid::OID || type_oid::is_number(ty);
             match key::parse_text(ty, text) {
@@ -79,6 +84,18 @@ fn literal(ty: u32, text: &str, kind: LiteralKind, cast: Option<u32>) -> Value {
             }
         }
     }
+}
+
+/// The literal is a number, of which this type makes no value where it is assigned.
+pub(super) fn takes_no_number(e: &KeyExpr, ty: u32) -> bool {
+    let is_number = matches!(e, KeyExpr::Literal { kind: LiteralKind::Number, cast: None, .. });
+    is_number && !type_oid::is_number(ty) && !type_oid::is_string(ty) && ty != type_oid::OID
+}
+
+/// Digits, and maybe a minus, that PostgreSQL prints as they are.
+fn is_printed_so(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    text == "0" || !digits.starts_with('0') && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 pub(super) fn from_text(ty: u32, text: &str) -> Value {

@@ -13,7 +13,9 @@ use crate::request::Request;
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::ask_key::at_literal;
-use crate::work::key_values::{Value, cast_param, evaluate, from_text, literal_text, literal_value, param, parameter};
+use crate::work::key_values::{
+    Value, cast_param, evaluate, from_text, literal_text, literal_value, param, parameter, takes_no_number,
+};
 
 /// Where a statement's rows can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +148,10 @@ impl<C: Client> Work<'_, C> {
                         Value::Unknown | Value::Impossible if table.written && parameter(e).is_some() => {
                             values.push(self.ask_parameter(request, e, &table.relation, d.key[i]).await?);
                         }
+                        // PostgreSQL refuses the value by itself wherever the row is sent.
+                        Value::Unknown if table.written && takes_no_number(e, ty) => {
+                            return Ok(Some(BTreeSet::from([0])));
+                        }
                         Value::Impossible => {}
                         Value::Ask(text) if table.written && names_moment(ty, &text) => {
                             return Err(moment(&table.relation, d.key[i]));
@@ -156,7 +162,7 @@ impl<C: Client> Work<'_, C> {
                         }
                         // A value to be written is coerced by PostgreSQL, as on assignment.
                         Value::Unknown if table.written => match literal_text(compiled, request, e) {
-                            Some(text) => values.push(self.ask_value(&text, &table.relation, d.key[i]).await?),
+                            Some(text) => values.push(self.ask_literal(e, &text, &table.relation, d.key[i]).await?),
                             None => return Ok(None),
                         },
                         Value::Unknown => return Ok(None),
@@ -228,6 +234,7 @@ impl<C: Client> Work<'_, C> {
                 _ => evaluate(compiled, request, e, ty).into_iter().next().unwrap_or(Value::Unknown),
             };
             let value = match (value, literal_text(compiled, request, e)) {
+                (Value::Unknown, _) if takes_no_number(e, ty) => Value::Unknown,
                 (Value::Unknown, Some(text)) => Value::Ask(text),
                 (value, _) => value,
             };
@@ -235,7 +242,7 @@ impl<C: Client> Work<'_, C> {
                 Value::Known(v) => v,
                 Value::Ask(text) if names_moment(ty, &text) => return Err(moment(relation, d.key[i])),
                 Value::Ask(text) => self
-                    .ask_value(&text, relation, d.key[i])
+                    .ask_literal(e, &text, relation, d.key[i])
                     .await
                     .map_err(|error| at_literal(error, compiled, request, e))?,
                 Value::Impossible | Value::Unknown if parameter(e).is_some() => {

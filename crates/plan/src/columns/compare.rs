@@ -216,6 +216,7 @@ fn listed(r: &Reader, word: &'static str, left: Expr, items: &[Node]) -> Found<E
         // Of several elements the common type may be float4, of one it is float8.
         return Err(refused(&format!("IN of {}", left.ty.name())));
     }
+    r.beside(&left, items.len())?;
     let several = items.len() > 1;
     let mut elements = Vec::with_capacity(items.len());
     let mut value = left.clone();
@@ -231,7 +232,7 @@ fn listed(r: &Reader, word: &'static str, left: Expr, items: &[Node]) -> Found<E
             }
             _ => element,
         };
-        let (of, element) = settled(r.again(&left)?, element)?;
+        let (of, element) = settled(left.clone(), element)?;
         let (of, element) = alike(r, of, element, false)?;
         // An integer column with a numeric in its list is a numeric.
         if of != left {

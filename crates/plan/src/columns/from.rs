@@ -131,19 +131,23 @@ fn has_full_plan(on: &Expr, right: usize) -> bool {
         });
         any && all
     };
-    let sides = |e: &'_ Expr| match &e.kind {
-        Kind::Infix("=", sides) => match &sides[..] {
-            [a, b] if of(a, false) && of(b, true) || of(a, true) && of(b, false) => Some((a.ty, b.ty)),
+    fn sides<'e>(e: &'e Expr, of: &impl Fn(&Expr, bool) -> bool) -> Option<(&'e Expr, &'e Expr)> {
+        match &e.kind {
+            Kind::Infix("=", sides) => match &sides[..] {
+                [a, b] if of(a, false) && of(b, true) || of(a, true) && of(b, false) => Some((a, b)),
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
-    };
+        }
+    }
     let terms = match &on.kind {
         Kind::Infix("AND", terms) => &terms[..],
         _ => std::slice::from_ref(on),
     };
-    let hashed = |(a, b): (Ty, Ty)| a.oid().is_some() && a.oid() == b.oid() || a.is_integer() && b.is_integer();
-    terms.iter().all(|term| sides(term).is_some()) || terms.iter().filter_map(sides).any(hashed)
+    let is_day = |e: &Expr| matches!(&e.kind, Kind::Cast(of) if of.ty == Ty::Date);
+    let hashes = |a: Ty, b: Ty| a.oid().is_some() && a.oid() == b.oid() || a.is_integer() && b.is_integer();
+    let hashed = |(a, b): (&Expr, &Expr)| hashes(a.ty, b.ty) && !is_day(a) && !is_day(b);
+    terms.iter().all(|term| sides(term, &of).is_some()) || terms.iter().filter_map(|term| sides(term, &of)).any(hashed)
 }
 
 impl From {

@@ -14,8 +14,19 @@ use crate::rewrite;
 
 /// Nodes of a tree: the texts of longer ones are no store's to read.
 const NODES_MAX: usize = 10_000;
+/// Nodes that are copied, and not written.
+const COPIED_MAX: usize = 1_000_000;
 /// Nodes within nodes.
 const DEPTH_MAX: usize = 200;
+
+fn size(e: &Expr) -> usize {
+    let mut size = 0;
+    e.any(&mut |_| {
+        size += 1;
+        false
+    });
+    size
+}
 
 fn too_long() -> String {
     "the statement is too long to be computed on columns".into()
@@ -39,13 +50,13 @@ impl Reader<'_> {
 
     /// The same once more, for what is written several times; it counts as what was said so often.
     pub fn again(&self, e: &Expr) -> Found<Expr> {
-        let mut size = 0;
-        e.any(&mut |_| {
-            size += 1;
-            false
-        });
-        self.nodes.set(self.nodes.get() + size);
+        self.nodes.set(self.nodes.get() + size(e));
         if self.nodes.get() > NODES_MAX { Err(too_long()) } else { Ok(e.clone()) }
+    }
+
+    /// So often it may be copied to see what it is beside others.
+    pub fn beside(&self, e: &Expr, others: usize) -> Found<()> {
+        if size(e).saturating_mul(others) > COPIED_MAX { Err(too_long()) } else { Ok(()) }
     }
 
     /// True or false: what WHERE, AND and their like are given.
@@ -145,12 +156,15 @@ impl Reader<'_> {
                 own::is_own(above, self.cx)?;
                 own::is_own(below, self.cx)?;
                 let value = self.expression(value)?;
-                // Of bounds that nothing is between DuckDB computes no value.
-                if value.may_not_fit() {
+                let (low, high) = (self.expression(low)?, self.expression(high)?);
+                // Two conditions: of what can fail beside the other, or where nothing can be between, DuckDB may compute nothing.
+                let may_fail =
+                    low.may_not_fit() || high.may_not_fit() || value.may_not_fit() && !are_ordered(&low, &high);
+                if may_fail {
                     return Err(refused("BETWEEN of what may not fit"));
                 }
-                let low = compare::comparison(self, above, self.again(&value)?, self.expression(low)?)?;
-                let high = compare::comparison(self, below, value, self.expression(high)?)?;
+                let low = compare::comparison(self, above, self.again(&value)?, low)?;
+                let high = compare::comparison(self, below, value, high)?;
                 Ok(Expr::condition(Kind::Infix(word, vec![low, high])))
             }
             (AexprIlike, Some(left), Some(right)) => {
@@ -247,6 +261,22 @@ impl Reader<'_> {
                 Ok(operand.cast(Ty::Numeric { digits, scale }))
             }
             _ => Err(refuse()),
+        }
+    }
+}
+
+/// Constants of which the second is not less: integers, or days and moments that are written alike.
+fn are_ordered(low: &Expr, high: &Expr) -> bool {
+    let (Kind::Constant(low), Kind::Constant(high)) = (&low.kind, &high.kind) else { return false };
+    match (low.parse::<i128>(), high.parse::<i128>()) {
+        (Ok(low), Ok(high)) => low <= high,
+        _ => {
+            let is_day = |text: &str| {
+                let shape = |(at, b): (usize, u8)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() };
+                text.len() >= 10 && text.bytes().enumerate().take(10).all(shape)
+            };
+            let plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b"-: .".contains(&b));
+            low.len() == high.len() && [low, high].into_iter().all(|t| is_day(t) && plain(t)) && low <= high
         }
     }
 }

@@ -213,6 +213,9 @@ impl Levels<'_, '_, '_> {
                 // Of no collation, of which the two might have others.
                 let known = |of: u32| type_oid::is_integer(of) || matches!(of, type_oid::UUID | type_oid::DATE);
                 if let Some((own, theirs)) = equal.filter(|(own, _)| known(of.relation.columns[*own].type_oid)) {
+                    if !self.a.cx.take(partner.nodes()) {
+                        return;
+                    }
                     passes.push(partner.has(&of.relation.columns[own].name, theirs));
                 }
             }
@@ -329,6 +332,20 @@ enum Rows {
 }
 
 impl Partner {
+    /// How long its rows' query is.
+    fn nodes(&self) -> usize {
+        let mut found = 0;
+        let mut count = |_: &NodeEnum| {
+            found += 1;
+            false
+        };
+        match &self.rows {
+            Rows::Query(query) => _ = search::any(&**query, &mut count),
+            Rows::Table { passes, .. } => passes.iter().for_each(|pass| _ = search::any(pass, &mut count)),
+        }
+        found
+    }
+
     /// The column is that of a row which passes.
     fn has(&self, column: &str, theirs: usize) -> Node {
         let rows = match &self.rows {

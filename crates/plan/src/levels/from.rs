@@ -13,6 +13,9 @@ use wire::type_oid;
 use super::*;
 use crate::scope::{Around, Cte, Ctes, Item, Meaning, Owner, Scope};
 
+/// A column that is named in a tree takes so many times what a step stands for.
+const REFERENCE: usize = 8;
+
 /// What rows of a place must pass.
 pub(super) struct Condition<'a> {
     pub node: &'a Node,
@@ -39,6 +42,7 @@ impl Condition<'_> {
 impl<'a> Analysis<'a> {
     pub(crate) fn with(&mut self, with: &'a ast::WithClause, level: usize, scope: &mut Scope<'a>) -> Result<()> {
         let outer = scope.ctes.clone();
+        let names = Ctes::names(with);
         let around = Around { level: scope.level, parent: scope.parent.clone() };
         for (i, cte) in with.ctes.iter().enumerate() {
             let Some(NodeEnum::CommonTableExpr(cte)) = &cte.node else { continue };
@@ -51,11 +55,11 @@ impl<'a> Analysis<'a> {
                         "Run them as statements of their own in one transaction, or filter every table to one key value.",
                     ));
                     // What it touches must still be known, so that it can be routed.
-                    self.modifying_cte(cte, outer.and(with, i, around.clone()))?;
+                    self.modifying_cte(cte, outer.and(with, names.clone(), i, around.clone()))?;
                 }
             }
         }
-        scope.ctes = outer.and(with, with.ctes.len(), around);
+        scope.ctes = outer.and(with, names, with.ctes.len(), around);
         Ok(())
     }
 
@@ -161,7 +165,8 @@ impl<'a> Analysis<'a> {
 
     /// A scope as it is now, for what sees the items before it.
     fn scope_of(&self, scope: &Scope<'a>) -> Scope<'a> {
-        self.cx.take(scope.items.iter().map(|i| i.columns.len()).sum::<usize>() + scope.merged.len());
+        self.cx
+            .take(scope.items.iter().map(|i| i.columns.len()).sum::<usize>() + scope.merged.len() + scope.joins.len());
         scope.clone()
     }
 
@@ -415,7 +420,8 @@ impl<'a> Analysis<'a> {
             conditions.push(Condition { node: quals, place: on, seen: None });
         }
         if !merged_here.is_empty() {
-            scope.note_join(before, middle, &merged_here);
+            let columns = scope.note_join(before, middle, &merged_here);
+            self.cx.take(columns * REFERENCE);
         }
         if let Some(alias) = &join.alias {
             let seen = Rc::new(scope.of_join(before, &self.merged[merged_before..]));

@@ -11,6 +11,9 @@ use crate::classes::Var;
 use crate::rewrite::{self, GroupItem};
 use crate::scope::{Scope, Star};
 
+/// Columns of what a query gives, of which nothing more is found out.
+const COLUMNS_MAX: usize = 8_000;
+
 impl<'a> Analysis<'a> {
     /// Output columns: names and variables.
     pub(super) fn output(&self, s: &'a ast::SelectStmt, scope: &Scope<'a>) -> Option<Vec<(String, Option<Var>)>> {
@@ -28,6 +31,11 @@ impl<'a> Analysis<'a> {
                     let name = if t.name.is_empty() { names::figure_column(value) } else { t.name.clone() };
                     columns.push((name, self.var(value, scope)));
                 }
+            }
+            // PostgreSQL has 1664 at most (MaxTupleAttributeNumber).
+            if columns.len() > COLUMNS_MAX {
+                self.cx.take(usize::MAX);
+                return None;
             }
         }
         self.cx.take(columns.len());

@@ -16,6 +16,9 @@ use crate::client_io::{How, binary, how};
 use crate::prepared::{Parsed, Portal, Prepared, still_told};
 use crate::session::{Result, Session};
 
+/// A portal takes so much at least: its values keep what they were read into.
+const PORTAL: usize = 4 << 10;
+
 impl Session {
     pub(super) async fn bind(&mut self, frame: &Frame) -> Result<()> {
         let b =
@@ -86,7 +89,7 @@ impl Session {
             return Err(ExecError::sql(sqlstate::DUPLICATE_CURSOR, format!("cursor \"{}\" already exists", b.portal)));
         }
         self.large_values |= frame.body().len() >= LARGE;
-        let _taken = if b.portal.is_empty() { None } else { Some(self.memory.take(frame.raw.len())?) };
+        let _taken = if b.portal.is_empty() { None } else { Some(self.memory.take(frame.raw.len().max(PORTAL))?) };
         let before = self.portals.insert(b.portal, Portal { prepared, bound, state: None, _taken });
         self.forget_portal(before);
         backend::bind_complete(self.out());

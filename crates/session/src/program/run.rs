@@ -13,6 +13,10 @@ use super::types::Type;
 use super::{Rows, Running, Text, Value};
 use crate::session::{Result, Session};
 
+/// Statements whose columns a program remembers, and the longest of them, in bytes.
+const FIELDS_MAX: usize = 1000;
+const FIELDS_TEXT_MAX: usize = 64 << 10;
+
 /// What a handler catches of errors: none of the router's own refusals (PostgreSQL would not have raised them), nor what ends sessions.
 pub fn is_handled(error: &ExecError, states: &[Option<String>]) -> bool {
     match error {
@@ -75,6 +79,7 @@ impl Session {
         for e in using {
             values.push(self.value(running, *e).await?);
         }
+        let _reading = self.before_reading(&text).await?;
         let mut trees = sql::parse(&text, self.standard_conforming_strings())?;
         match (trees.pop(), trees.pop()) {
             (Some(tree), None) => Ok((tree, text, values)),
@@ -132,7 +137,13 @@ impl Session {
             return Ok(fields.clone());
         }
         let fields = self.work().describe_text(text, types).await?.fields.unwrap_or_default();
-        running.fields.insert(key, fields.clone());
+        // A program may put together another text each time.
+        if running.fields.len() >= FIELDS_MAX {
+            running.fields.clear();
+        }
+        if text.len() <= FIELDS_TEXT_MAX {
+            running.fields.insert(key, fields.clone());
+        }
         Ok(fields)
     }
 
