@@ -31,7 +31,7 @@ WORKS = {
     "top": "select id, k, c from sbtest1 order by k desc limit 10;\n",
     "range": _KEY + "select c from sbtest1 where id between :id and :id + 99;\n",
     "join": "select count(*), sum(a.balance + s.k) from accounts a join sbtest1 s on a.aid = s.id where s.k % 7 = 3;\n",
-    "rows": "\\set id random(1, 1000000000000)\ninsert into hits (id, k, c, pad) values " + ", ".join(f"(:id + {n}, 5, 'some text of a row', 'some more')" for n in range(10)) + ";\n",
+    "rows": "\\set id random(1, 1000000000000)\ninsert into hits (id, k, c, pad) values " + ", ".join(f"(:id::bigint + {n}, 5, 'some text of a row', 'some more')" for n in range(10)) + ";\n",
     "tpcb": """\\set aid random(1, {rows})
 \\set bid random(1, 100)
 \\set tid random(1, 1000)
