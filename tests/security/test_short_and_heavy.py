@@ -107,8 +107,9 @@ def test_a_view_that_is_read_often(made):
     assert _peak_mib(made) - before < _MORE, _peak_mib(made)
 
 
-def test_answers_that_nobody_reads(made):
-    """Eight bytes ask for some hundred thousand each."""
+@pytest.mark.parametrize("large", [False, True])
+def test_answers_that_nobody_reads(made, large):
+    """Eight bytes ask for some hundred thousand each. Whoever has sent a large statement is served elsewhere."""
     before = _peak_mib(made)
     clients = [Raw(made.server) for _ in range(10)]
     try:
@@ -116,6 +117,9 @@ def test_answers_that_nobody_reads(made):
         for client in clients:
             client.send(parse("select * from heavy_wide where column_with_a_rather_long_name_so_that_it_takes_place_0000 = $1", "s", types) + sync())
             assert [kind for kind, _ in client.until_ready()] == ["1", "Z"]
+            if large:
+                client.send(parse(f"select {', '.join(['1'] * 9_000)}", "large") + sync())
+                client.until_ready()
         for client in clients:
             client.socket.settimeout(2)
             try:

@@ -4,7 +4,7 @@
 use catalog::{Oid, Relation, RelationKind, Snapshot};
 use sql::ast;
 use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use crate::Context;
 use crate::ddl::Facts;
@@ -162,8 +162,7 @@ fn literal(argument: &ast::Node) -> Option<&str> {
 
 /// SET a = DEFAULT
 fn sets_default(target: &ast::Node) -> bool {
-    let Some(NodeEnum::ResTarget(t)) = &target.node else { return false };
-    matches!(t.val.as_deref().and_then(|v| v.node.as_ref()), Some(NodeEnum::SetToDefault(_)))
+    search::any(target, |n| matches!(n, NodeEnum::SetToDefault(_)))
 }
 
 /// What is written may be another table's rows, too.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use catalog::{Placement, Relation, RelationKind, Volatility};
 use sql::ast::{self, Node};
 use sql::walk::{self, Visit};
-use sql::{NodeEnum, names};
+use sql::{NodeEnum, names, search};
 
 use crate::Context;
 use crate::keys;
@@ -97,28 +97,25 @@ pub fn of(statement: &NodeEnum, plan: &Planned, cx: &Context) -> Option<Share> {
                 given[column] = !is_default(value);
                 assigned(value, column, &relation, &mut literals);
             }
-            let filled = || relation.columns.iter().zip(&given).filter(|(_, given)| !**given).map(|(column, _)| column);
-            if filled().any(|c| c.default.as_deref().is_some_and(|d| speaks_of_session(d, cx))) {
-                return None;
-            }
-            takes = filled().any(takes_of_sequence);
+            let directly = values.items.iter().filter(|value| is_default(value)).count();
+            let all = defaults(statement) > directly;
+            takes = filled(&relation, |column| all || !given[column], cx)?;
         }
         NodeEnum::UpdateStmt(u) => {
             let relation = written(u.relation.as_ref()?, cx)?;
             if u.with_clause.is_some() || !u.from_clause.is_empty() {
                 return None;
             }
+            let mut to_default = vec![];
             for t in &u.target_list {
                 let column = target(t, &relation)?;
                 let Some(NodeEnum::ResTarget(t)) = &t.node else { return None };
                 let value = t.val.as_deref()?;
-                let default = relation.columns[column].default.as_deref().filter(|_| is_default(value));
-                if default.is_some_and(|d| speaks_of_session(d, cx)) {
-                    return None;
-                }
-                takes |= is_default(value) && takes_of_sequence(&relation.columns[column]);
+                to_default.extend(is_default(value).then_some(column));
                 assigned(value, column, &relation, &mut literals);
             }
+            let all = defaults(statement) > to_default.len();
+            takes = filled(&relation, |column| all || to_default.contains(&column), cx)?;
             finds_one(u.where_clause.as_deref(), &relation, &mut literals).then_some(())?;
         }
         NodeEnum::DeleteStmt(d) => {
@@ -153,9 +150,26 @@ fn is_default(value: &Node) -> bool {
     matches!(value.node, Some(NodeEnum::SetToDefault(_)))
 }
 
-/// What the column is filled with is a value of a sequence, or may be.
-fn takes_of_sequence(column: &catalog::Column) -> bool {
-    column.sequence.is_some() || column.default.as_deref().is_some_and(|d| d.contains("nextval"))
+/// How often DEFAULT stands in a statement.
+fn defaults(statement: &NodeEnum) -> usize {
+    let mut found = 0;
+    search::each(statement, |n| found += usize::from(matches!(n, NodeEnum::SetToDefault(_))));
+    found
+}
+
+/// Whether columns that are filled by their defaults take values of sequences, or tell of them. `None`: one of them has to travel alone.
+fn filled(relation: &Relation, is_filled: impl Fn(usize) -> bool, cx: &Context) -> Option<bool> {
+    let mut takes = false;
+    for (_, column) in relation.columns.iter().enumerate().filter(|(at, _)| is_filled(*at)) {
+        takes |= column.sequence.is_some();
+        if let Some(default) = column.default.as_deref() {
+            if speaks_of_session(default, cx) {
+                return None;
+            }
+            takes |= called(default).any(|(_, name)| matches!(name, "nextval" | "setval" | "currval" | "lastval"));
+        }
+    }
+    Some(takes)
 }
 
 /// A default that says what only the client's own transaction can say, or may: what a user's code does is not known.
@@ -186,7 +200,11 @@ fn called(expression: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
 fn last_name(text: &str) -> (&str, &str) {
     if let Some(text) = text.strip_suffix('"') {
         let start = text.rfind('"').unwrap_or_default();
-        return (&text[..start], text[start..].trim_start_matches('"'));
+        // A quote within: it is some schema's.
+        return match text[..start].ends_with('"') {
+            true => (".", ""),
+            false => (&text[..start], text[start..].trim_start_matches('"')),
+        };
     }
     let name = |c: char| c.is_alphanumeric() || c == '_';
     text.split_at(text.rfind(|c| !name(c)).map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8)))

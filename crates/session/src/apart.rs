@@ -132,15 +132,8 @@ impl Session {
         if sql.len() < LARGE {
             return Ok(Reading::default());
         }
-        let bytes = weight::of(sql, self.standard_conforming_strings()).made;
+        let bytes = self.can_be_read(sql)?;
         let router = self.router.clone();
-        let max = router.apart.room.each() * PIECE;
-        if bytes > max {
-            let fields = ErrorFields::error(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex to be read")
-                .detail(format!("Some {bytes} bytes would be in use while it is planned, {max} are the limit."))
-                .hint("Send rows by COPY, or long lists as an array: = ANY ('{…}'). Or raise limits.statement_bytes in herd.toml.");
-            return Err(ExecError::Sql(Box::new(fields)));
-        }
         let role = self.share_of();
         exec::Client::waits(&mut self.io);
         let cancelled = exec::Client::cancelled(&mut self.io);
@@ -149,6 +142,22 @@ impl Session {
             () = cancelled => Err(ExecError::cancelled()),
             reading = router.apart.read(role, bytes) => Ok(reading),
         }
+    }
+
+    /// How many bytes a text takes while it is read and planned.
+    ///
+    /// # Errors
+    /// 54001: it is too much for any statement.
+    pub fn can_be_read(&self, sql: &str) -> Result<usize> {
+        let bytes = weight::of(sql, self.standard_conforming_strings()).made;
+        let max = self.router.apart.room.each() * PIECE;
+        if bytes <= max {
+            return Ok(bytes);
+        }
+        let fields = ErrorFields::error(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex to be read")
+            .detail(format!("Some {bytes} bytes would be in use while it is planned, {max} are the limit."))
+            .hint("Send rows by COPY, or long lists as an array: = ANY ('{…}'). Or raise limits.statement_bytes in herd.toml.");
+        Err(ExecError::Sql(Box::new(fields)))
     }
 
     /// What the tree of a text takes that is kept, text and all.

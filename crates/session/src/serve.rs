@@ -177,6 +177,7 @@ impl Session {
     /// The next message to work on. `None`: the client is gone. Thousands of sessions wait here at once: what this keeps, each of
     /// them has.
     async fn next(&mut self) -> Result<Option<Frame>> {
+        self.send_much().await?;
         loop {
             if let Some(frame) = self.here()? {
                 return Ok(Some(frame));
@@ -216,15 +217,20 @@ impl Session {
         self.turn == Turn::Skipping && !matches!(frame.tag(), b'S' | b'X')
     }
 
+    /// Short messages may have long answers, and many be here.
+    async fn send_much(&mut self) -> Result<()> {
+        match exec::Client::waiting(&self.io) > exec::PENDING_MAX {
+            true => Ok(self.io.send().await?),
+            false => Ok(()),
+        }
+    }
+
     /// Works on a message and those behind it that are here, up to one that ends the session or is to be worked on apart.
     async fn work_on(&mut self, mut frame: Frame) -> Result<Option<Frame>> {
         loop {
             self.message(&frame).await?;
             self.still_stands()?;
-            // Short messages may have long answers.
-            if exec::Client::waiting(&self.io) > exec::PENDING_MAX {
-                self.io.send().await?;
-            }
+            self.send_much().await?;
             self.io.fair().did(fair::MESSAGE + frame.raw.len()).await;
             frame = match self.here()? {
                 Some(frame) if frame.tag() == b'X' || self.is_large(&frame) => return Ok(Some(frame)),

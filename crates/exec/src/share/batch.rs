@@ -133,8 +133,8 @@ fn send_away(queue: &RowQueue, job: Job) {
 
 /// Runs a batch, and the halves of those that fail, to the end of all.
 async fn run(queue: Arc<RowQueue>, jobs: Vec<Routed>) {
-    let mut waiting = vec![jobs];
-    while let Some(mut jobs) = waiting.pop() {
+    let mut waiting = vec![(jobs, 0)];
+    while let Some((mut jobs, slow)) = waiting.pop() {
         match attempt(&queue, &jobs).await {
             Ok(lost) => {
                 for Routed { job, rows, .. } in jobs {
@@ -149,19 +149,27 @@ async fn run(queue: Arc<RowQueue>, jobs: Vec<Routed>) {
                 }
             }
             // Somebody holds a lock that one of them needs: that one is to wait for it, and its client to be heard meanwhile.
-            Err(e) if jobs.len() > 1 && !waited(&e) => {
+            Err(e) if jobs.len() > 1 && !waited(&e, slow) => {
+                let slow = slow + usize::from(e.to_fields().code() == sqlstate::QUERY_CANCELED);
                 let rest = jobs.split_off(jobs.len() / 2);
-                waiting.push(rest);
-                waiting.push(jobs);
+                waiting.push((rest, slow));
+                waiting.push((jobs, slow));
             }
             Err(_) => jobs.into_iter().for_each(|routed| send_away(&queue, routed.job)),
         }
     }
 }
 
-/// As long as a batch may.
-fn waited(e: &ExecError) -> bool {
-    e.to_fields().code() == sqlstate::LOCK_NOT_AVAILABLE
+/// Who is slow twice over is no better in smaller pieces, one after the other.
+const SLOW_MAX: usize = 2;
+
+/// As long as a batch may; `slow`: how often it has run into its time before.
+fn waited(e: &ExecError, slow: usize) -> bool {
+    match e.to_fields().code() {
+        sqlstate::LOCK_NOT_AVAILABLE => true,
+        sqlstate::QUERY_CANCELED => slow >= SLOW_MAX,
+        _ => false,
+    }
 }
 
 /// One transaction with the rows of all jobs. An error: nothing of it has happened. `Some`: nobody knows whether it has.

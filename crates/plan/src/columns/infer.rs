@@ -275,7 +275,7 @@ fn are_ordered(low: &Expr, high: &Expr) -> bool {
                 let shape = |(at, b): (usize, u8)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() };
                 text.len() >= 10 && text.bytes().enumerate().take(10).all(shape)
             };
-            let plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b"-: .".contains(&b));
+            let plain = |text: &str| text.bytes().skip(10).all(|b| b.is_ascii_digit() || b": .".contains(&b));
             low.len() == high.len() && [low, high].into_iter().all(|t| is_day(t) && plain(t)) && low <= high
         }
     }

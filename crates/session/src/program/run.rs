@@ -79,7 +79,8 @@ impl Session {
         for e in using {
             values.push(self.value(running, *e).await?);
         }
-        let _reading = self.before_reading(&text).await?;
+        // No room is waited for: its program may have some.
+        self.can_be_read(&text)?;
         let mut trees = sql::parse(&text, self.standard_conforming_strings())?;
         match (trees.pop(), trees.pop()) {
             (Some(tree), None) => Ok((tree, text, values)),
