@@ -157,7 +157,7 @@ insert into vr_t (id, fact) values (406, 'x');
 insert into vr_t (id, name) values ($1, $2) returning *;
 select * from vr_log;
 update vr_t set name = 'upd' where id = 400 returning *;
-update vr_t set name = name || '+' where id between 400 and 410;
+update vr_t set name = name || '+' where id between 400 and 407;
 update vr_t t set name = p.t from vr_plain p where p.id = t.id - 400 and p.t is not null;
 -- message varies
 update vr_t set name = null where id in (400, 401);
