@@ -12,6 +12,12 @@ def signal(process_id: int, number: int) -> None:
         pass
 
 
+def peak_kib(process_id: int) -> int:
+    """The most that a process has had resident."""
+    with open(f"/proc/{process_id}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
 def children(parent: int) -> list[int]:
     found = []
     for entry in os.listdir("/proc"):

@@ -8,7 +8,7 @@ import urllib.request
 import psycopg
 import pytest
 
-from harness import ports, router
+from harness import ports, processes, router
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security-costs"), pytest.mark.timeout(500)]
 
@@ -210,8 +210,7 @@ def test_what_is_put_in_once_may_be_long(made):
 
 def _memory(made) -> int:
     """The most memory the router has had, in MiB."""
-    with open(f"/proc/{made.process.pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
+    return processes.peak_kib(made.process.pid) // 1024
 
 
 def _named_twice(first: str, each: str, times: int) -> str:

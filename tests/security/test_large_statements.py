@@ -6,7 +6,7 @@ import time
 import psycopg
 import pytest
 
-from harness import router
+from harness import processes, router
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security-costs"), pytest.mark.timeout(300)]
 
@@ -29,8 +29,7 @@ def one():
 
 
 def _peak_mb(made) -> int:
-    with open(f"/proc/{made.process.pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
+    return processes.peak_kib(made.process.pid) // 1024
 
 
 @pytest.mark.parametrize("sql", [

@@ -8,7 +8,7 @@ import time
 import psycopg
 import pytest
 
-from harness import router
+from harness import processes, router
 from protocol.raw import Raw
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("row-memory"), pytest.mark.timeout(500)]
@@ -39,8 +39,7 @@ def made():
 
 
 def _peak(made) -> int:
-    with open(f"/proc/{made.process.pid}/status") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+    return processes.peak_kib(made.process.pid) << 10
 
 
 @pytest.fixture

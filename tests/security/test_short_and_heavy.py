@@ -2,12 +2,11 @@
 
 import threading
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from harness import router
+from harness import processes, router
 from protocol.frames import describe, parse, sync
 from protocol.raw import Raw
 
@@ -40,8 +39,7 @@ def made():
 
 
 def _peak_mib(made) -> int:
-    status = Path(f"/proc/{made.process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) >> 10
+    return processes.peak_kib(made.process.pid) >> 10
 
 
 def _w(columns: str) -> str:

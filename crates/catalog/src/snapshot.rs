@@ -42,7 +42,7 @@ pub struct Snapshot {
     pub server_version: i32,
     /// Not everybody may call all of PostgreSQL's own functions that are not volatile.
     pub builtins_revoked: bool,
-    /// The database's collation orders by bytes (`C`, `POSIX`, or `C.UTF-8` of the builtin provider).
+    /// The database's collation orders by bytes (`C`, `POSIX`, or `C.UTF-8` of the builtin provider), and ASCII's letters have the cases they have there.
     pub collation_is_bytes: bool,
     /// Schemas in which somebody made an operator `=` of PostgreSQL's own types (their oids are below 16384,
     /// FirstNormalObjectId).
@@ -283,7 +283,7 @@ pub struct Column {
     pub generated: bool,
     /// The column's collation; 0: the type has none.
     pub collation: Oid,
-    /// The column's collation orders by bytes, or the type has no collation.
+    /// The same of the column's collation; or the type has none.
     pub collation_is_bytes: bool,
     /// Strings of other bytes are not equal.
     pub collation_deterministic: bool,

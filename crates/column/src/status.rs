@@ -64,7 +64,7 @@ fn said<T>(of: duckdb::Result<T>) -> Option<T> {
 
 /// Of a copy; no words where it has no rows.
 fn size(conn: &Connection, copy: i64) -> duckdb::Result<(u64, Option<String>)> {
-    // Without a window: those of DuckDB 1.5 end the database now and then, where several threads find few rows (issue 25713 of duckdb/duckdb).
+    // Without a window: of DuckDB 1.5.5 it is reported that one over few rows may end the database (issue 25713 of duckdb/duckdb).
     let sql = format!(
         "WITH segments AS MATERIALIZED (FROM pragma_storage_info('{}')),
               blocks AS (SELECT block_id AS id FROM segments WHERE persistent AND block_id >= 0

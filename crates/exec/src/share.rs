@@ -102,12 +102,7 @@ impl<C: Client> Work<'_, C> {
         let outcome = queue.run(statement, bind, self.client.cancelled()).await;
         match outcome {
             Outcome::Withdrawn => Err(ExecError::cancelled()),
-            Outcome::Rerun if self.is_cancelled() => Err(ExecError::cancelled()),
-            Outcome::Rerun => {
-                // It gets what is left of its time.
-                self.keep_time().await?;
-                Ok(Way::Apart)
-            }
+            Outcome::Rerun => self.sent_away().await,
             Outcome::Lost(e) => Err(e.into()),
             Outcome::Done(reply) => {
                 if let Some(fields) = described.as_ref().and_then(|d| d.fields.as_deref()) {
@@ -120,6 +115,15 @@ impl<C: Client> Work<'_, C> {
                 Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))
             }
         }
+    }
+
+    /// Its batch has done nothing: it runs by itself, in what is left of its time.
+    async fn sent_away<Turn>(&mut self) -> Result<Way<Turn>> {
+        if self.is_cancelled() {
+            return Err(ExecError::cancelled());
+        }
+        self.keep_time().await?;
+        Ok(Way::Apart)
     }
 
     /// `standby`: in the node's place.

@@ -259,7 +259,7 @@ impl Open<'_> {
             return Err(Refusal {
                 sqlstate: sqlstate::STATEMENT_TOO_COMPLEX,
                 message: "stack depth limit exceeded".into(),
-                hint: Some("Views that only home has are nested too deeply to be read over several nodes.".into()),
+                hint: Some("Views that only home has are nested too deeply, or too long together, to be read over several nodes.".into()),
             });
         }
         let mut query = NodeEnum::SelectStmt(Box::new(query));

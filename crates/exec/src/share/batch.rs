@@ -31,6 +31,8 @@ const TURNS: usize = 2;
 /// Nobody waits longer than this for a lock on somebody else's behalf, nor for his statement.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 const STATEMENT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Who has run into it so often is no better in smaller pieces, one after the other.
+const SLOW_MAX: usize = 2;
 
 /// A job whose way is known.
 struct Routed {
@@ -148,27 +150,25 @@ async fn run(queue: Arc<RowQueue>, jobs: Vec<Routed>) {
                     });
                 }
             }
-            // Somebody holds a lock that one of them needs: that one is to wait for it, and its client to be heard meanwhile.
-            Err(e) if jobs.len() > 1 && !waited(&e, slow) => {
-                let slow = slow + usize::from(e.to_fields().code() == sqlstate::QUERY_CANCELED);
-                let rest = jobs.split_off(jobs.len() / 2);
-                waiting.push((rest, slow));
-                waiting.push((jobs, slow));
-            }
-            Err(_) => jobs.into_iter().for_each(|routed| send_away(&queue, routed.job)),
+            Err(e) => match may_be_halved(&e, slow).filter(|_| jobs.len() > 1) {
+                Some(slow) => {
+                    let rest = jobs.split_off(jobs.len() / 2);
+                    waiting.push((rest, slow));
+                    waiting.push((jobs, slow));
+                }
+                None => jobs.into_iter().for_each(|routed| send_away(&queue, routed.job)),
+            },
         }
     }
 }
 
-/// Who is slow twice over is no better in smaller pieces, one after the other.
-const SLOW_MAX: usize = 2;
-
-/// As long as a batch may; `slow`: how often it has run into its time before.
-fn waited(e: &ExecError, slow: usize) -> bool {
+/// Whether smaller batches are worth a try. `slow`: how often this one has run into its time before; what comes back counts this time, too.
+fn may_be_halved(e: &ExecError, slow: usize) -> Option<usize> {
     match e.to_fields().code() {
-        sqlstate::LOCK_NOT_AVAILABLE => true,
-        sqlstate::QUERY_CANCELED => slow >= SLOW_MAX,
-        _ => false,
+        // Somebody holds a lock that one of them needs: that one is to wait for it, and its client to be heard meanwhile.
+        sqlstate::LOCK_NOT_AVAILABLE => None,
+        sqlstate::QUERY_CANCELED => (slow < SLOW_MAX).then_some(slow + 1),
+        _ => Some(slow),
     }
 }
 

@@ -64,12 +64,7 @@ impl<C: Client> Work<'_, C> {
                         }
                         Ok(Way::Done(Forwarded { tag: reply.tag, ..Default::default() }))
                     }
-                    Ok(Outcome::Rerun) if self.is_cancelled() => Err(ExecError::cancelled()),
-                    Ok(Outcome::Rerun) => {
-                        // It gets what is left of its time.
-                        self.keep_time().await?;
-                        Ok(Way::Apart)
-                    }
+                    Ok(Outcome::Rerun) => self.sent_away().await,
                     Ok(Outcome::Withdrawn) => Err(ExecError::cancelled()),
                     Ok(Outcome::Lost(e)) => Err(unknown(e)),
                     Err(_) => Err(ExecError::sql(

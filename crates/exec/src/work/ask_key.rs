@@ -1,7 +1,7 @@
 //! Asks PostgreSQL for a key's value where only it can read it. Which shard the value means is not known here.
 
 use catalog::Relation;
-use plan::{Evaluation, KeyExpr, LiteralKind, Piece, Text};
+use plan::{Evaluation, KeyExpr, Piece, Text};
 use wire::type_oid;
 
 use crate::client::Client;
@@ -9,7 +9,7 @@ use crate::error::{ExecError, Result};
 use crate::request::{Literals, Request};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
-use crate::work::key_values::{Value, from_text, parameter};
+use crate::work::key_values::{Value, from_text, is_bare_number, parameter};
 
 impl<C: Client> Work<'_, C> {
     /// Asks PostgreSQL for what a parameter of another type becomes in the key's column.
@@ -44,8 +44,7 @@ impl<C: Client> Work<'_, C> {
         relation: &Relation,
         column: usize,
     ) -> Result<Option<Vec<u8>>> {
-        let is_number = matches!(literal, KeyExpr::Literal { kind: LiteralKind::Number, cast: None, .. });
-        match is_number && type_oid::is_string(relation.columns[column].type_oid) {
+        match is_bare_number(literal) && type_oid::is_string(relation.columns[column].type_oid) {
             true => self.ask_expression(&format!("({text})"), relation, column).await,
             false => self.ask_value(text, relation, column).await,
         }

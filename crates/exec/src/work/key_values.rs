@@ -86,10 +86,14 @@ fn literal(ty: u32, text: &str, kind: LiteralKind, cast: Option<u32>) -> Value {
     }
 }
 
+/// A number as it is written, without a cast.
+pub(super) fn is_bare_number(e: &KeyExpr) -> bool {
+    matches!(e, KeyExpr::Literal { kind: LiteralKind::Number, cast: None, .. })
+}
+
 /// The literal is a number, of which this type makes no value where it is assigned.
 pub(super) fn takes_no_number(e: &KeyExpr, ty: u32) -> bool {
-    let is_number = matches!(e, KeyExpr::Literal { kind: LiteralKind::Number, cast: None, .. });
-    is_number && !type_oid::is_number(ty) && !type_oid::is_string(ty) && ty != type_oid::OID
+    is_bare_number(e) && !type_oid::is_number(ty) && !type_oid::is_string(ty) && ty != type_oid::OID
 }
 
 /// Digits, and maybe a minus, that PostgreSQL prints as they are.
