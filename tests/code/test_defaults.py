@@ -4,14 +4,15 @@ of domains, of MERGE and of foreign keys; functions that a user's own seem to hi
 import psycopg
 import pytest
 
+from harness.other_order import in_other_order
+
 pytestmark = pytest.mark.real_herd
 
 
 def _other_order(db, table):
-    """Another order of its rows on one node, as autovacuum may leave it."""
+    """Another order of its rows on one node."""
     db.run(f"delete from {table} where id < 4")
-    with db.herd.node_servers[1].connect() as connection:
-        connection.execute(f"vacuum code.{table}")
+    in_other_order(db.herd.node_servers[1], f"code.{table}")
     db.run(f"insert into {table} (id) select generate_series(101, 103)")
 
 

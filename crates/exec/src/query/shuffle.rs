@@ -208,8 +208,7 @@ impl<C: Client> Work<'_, C> {
             Err(e) if e.code() == sqlstate::FEATURE_NOT_SUPPORTED => None,
             Err(e) => return Err(e),
         };
-        let _ = compiled.ways.shuffled.set(asked.clone());
-        Ok(asked)
+        Ok(compiled.ways.shuffled.get_or_init(|| async { asked }).await.clone())
     }
 
     async fn ask_shuffled_columns(

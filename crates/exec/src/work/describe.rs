@@ -56,9 +56,7 @@ impl<C: Client> Work<'_, C> {
                 matches!(&compiled.plan, Planned::Query { tree: Ok(Finish::Statement(s)), .. } if s.as_described);
             all.push(self.columns_of(&statement, fields, domains).await?);
         }
-        let all = Arc::new(all);
-        let _ = compiled.parts.set(all.clone());
-        Ok(all)
+        Ok(compiled.parts.get_or_init(|| async { Arc::new(all) }).await.clone())
     }
 
     /// How the columns of a query travel. `domains`: they are to be what they were in a table.
@@ -177,15 +175,15 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// Asks once for each compiled statement; the answer is kept with it.
+    /// Asks once for each compiled statement; the answer is kept with it. Of those who ask at once while the schema changes each may hear another
+    /// one: the first that is kept is everybody's, so that a client is bound by what others compare with later.
     pub async fn described(&mut self, compiled: &Compiled, types: &[u32]) -> Result<Arc<Described>> {
         if let Some(d) = compiled.described.get() {
             return Ok(d.clone());
         }
         let described = Arc::new(Box::pin(self.describe_text(&compiled.text, types)).await?);
         // In a transaction that changed the schema the answer may not hold for others.
-        let _ = compiled.described.set(described.clone());
-        Ok(described)
+        Ok(compiled.described.get_or_init(|| async { described }).await.clone())
     }
 
     /// Describes any statement on home: it has every table, and its object ids are the herd's.

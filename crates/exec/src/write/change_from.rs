@@ -206,9 +206,7 @@ impl<C: Client> Work<'_, C> {
             }
             all.push(self.columns_of(&statement, fields, true).await?);
         }
-        let all = std::sync::Arc::new(all);
-        let _ = compiled.parts.set(all.clone());
-        Ok(all)
+        Ok(compiled.parts.get_or_init(|| async { std::sync::Arc::new(all) }).await.clone())
     }
 
     /// Home says of the change over rows what it says of the client's statement: names that have come to mean something else are

@@ -115,9 +115,7 @@ impl<C: Client> Work<'_, C> {
             let one = self.ready_turn(all, turn, described, &ready).await?;
             ready.push(one);
         }
-        let ready = Arc::new(ready);
-        let _ = known.set(ready.clone());
-        Ok(ready)
+        Ok(known.get_or_init(|| async { Arc::new(ready) }).await.clone())
     }
 
     async fn ready_turn(
