@@ -70,6 +70,21 @@ def test_a_router_that_dies(elastic, place, kind):
     elastic.is_tidy()
 
 
+def test_what_changes_the_catalog_commits_by_two_phases(elastic):
+    """Whatever the session has chosen for rows."""
+    _table(elastic, "i_phases")
+    dying = elastic.router("one_phase.commit_sent:abort")
+    with dying.server.connect() as connection:
+        connection.execute("set herd.two_phase = off")
+        for kind in ("move", "split"):
+            connection.execute(_call(elastic, kind, "i_phases", 3))
+        for change in ("alter table i_phases add column w int", "select undistribute_table('i_phases')", "select create_distributed_table('i_phases', 'id')"):
+            connection.execute(change)
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("update i_phases set v = v + 1")
+    elastic.is_tidy()
+
+
 @pytest.fixture
 def waiting(elastic, tmp_path, request):
     """A router whose move (split, merge) waits when the rows are there; its error, once it has gone on."""

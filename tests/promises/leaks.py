@@ -13,9 +13,11 @@ import psycopg
 from . import program
 from .cluster import Cluster
 
+# Its plan is kept for all values, which a node's connection is told by a setting.
+_RANGE = "select sum(v) from leak where id between %s and %s"
 # Every statement may fail: what a failed one leaves behind counts too. {n} is a number of this sequence's own.
 _DIRTY = [
-    "set work_mem = '{n}kB'", "set local work_mem = '{n}kB'", "set search_path = leak_schema", "set timezone = 'Asia/Tokyo'",
+    _RANGE, _RANGE, "set work_mem = '{n}kB'", "set local work_mem = '{n}kB'", "set search_path = leak_schema", "set timezone = 'Asia/Tokyo'",
     "set datestyle = 'German'", "set application_name = 'leak{n}'", "set leak.custom = 'secret{n}'", "set local leak.custom = 'secret{n}'",
     "reset work_mem", "reset all", "set role leak_role", "set local role leak_role", "set session authorization leak_role", "reset role",
     "set default_transaction_read_only = on", "set default_transaction_isolation = 'serializable'",
@@ -135,7 +137,7 @@ def dirty(rng: random.Random, subject: Subject, number: int) -> list[str]:
                     while connection.pgconn.get_result():
                         pass
                 else:
-                    connection.execute(sql)
+                    connection.execute(sql, (3, 12) if sql == _RANGE else None, prepare=sql == _RANGE or None)
             except psycopg.Error:
                 pass
             if connection.closed:

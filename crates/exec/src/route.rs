@@ -60,7 +60,10 @@ impl<C: Client> Work<'_, C> {
         if compiled.plan.whole().writes && request.bound.is_some() && node != self.home() {
             crate::object_ids::refuse_records(&self.object_ids(compiled, request.bound))?;
         }
-        let mut p = self.lane(node).await?;
+        let mut p = match compiled.plan.whole().plain {
+            true => self.lane_to_read(node).await?,
+            false => self.lane(node).await?,
+        };
         self.takes_part(&mut p, compiled.plan.whole());
         let behind = Behind {
             guard: self.guard(compiled, node),

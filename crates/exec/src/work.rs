@@ -36,7 +36,7 @@ mod time;
 use std::sync::Arc;
 
 use catalog::NodeId;
-use pool::{ClientLogin, PooledConn, Settings};
+use pool::{ClientLogin, PooledConn, Settings, Wish};
 use txn::{Lane, Participant, Transaction};
 
 use crate::budget::Allowance;
@@ -102,6 +102,8 @@ pub struct Work<'w, C: Client> {
     pub on_one: bool,
     /// `None`: nodes' primaries are asked.
     pub standbys: Option<&'w mut FromStandbys>,
+    /// What nodes are to have in place of the session's settings.
+    pub planned_once: Option<Settings>,
     /// How far a statement has come that may be a job.
     pub counters: Option<Arc<Counters>>,
 }
@@ -147,14 +149,29 @@ impl<'w, C: Client> Work<'w, C> {
             looks: Looks::default(),
             on_one: false,
             standbys: None,
+            planned_once: None,
             counters: None,
         }
     }
 }
 
 impl<C: Client> Work<'_, C> {
-    /// A lane to a node: the transaction's, or one for this statement alone.
+    /// A lane to a node: the transaction's, or one for this statement alone, which has the session's settings by then: what is done under others
+    /// can't be undone.
     pub async fn lane(&mut self, node: NodeId) -> Result<Participant> {
+        let mut p = self.lane_to_read(node).await?;
+        if !self.transaction.is_active() {
+            let settled = p.lane.settle().await;
+            if let Err(e) = settled {
+                self.put_back(p).await;
+                return Err(e.into());
+            }
+        }
+        Ok(p)
+    }
+
+    /// The same for who only reads: what is read under other settings than the session's is told to nobody.
+    pub async fn lane_to_read(&mut self, node: NodeId) -> Result<Participant> {
         if self.transaction.is_active() && (self.may_repeat() || !self.transaction.cut.is_empty()) {
             Box::pin(self.cut_for_transaction(node)).await?;
         }
@@ -170,7 +187,7 @@ impl<C: Client> Work<'_, C> {
         }
         let mut lane = self.fresh(node).await?;
         self.client.started(lane.conn.cancel_key());
-        lane.want(self.settings);
+        lane.want(self.node_settings());
         self.claim_sequences(&mut lane);
         if self.transaction.is_active() {
             let first = self.transaction.participants.is_empty();
@@ -182,6 +199,11 @@ impl<C: Client> Work<'_, C> {
             return Ok(self.transaction.take(last));
         }
         Ok(Participant::new(lane))
+    }
+
+    /// The settings of a lane that is fresh.
+    fn node_settings(&self) -> &Settings {
+        self.planned_once.as_ref().unwrap_or(self.settings)
     }
 
     fn claim_sequences(&mut self, lane: &mut Lane) {
@@ -213,15 +235,16 @@ impl<C: Client> Work<'_, C> {
             Some(own) if node == self.epoch.snapshot.home => own.asker().cloned(),
             _ => None,
         };
+        let wish = Wish { asker: asker.as_ref(), settings: Some(self.node_settings().fingerprint()) };
         loop {
-            let mut conn = match self.herd.pools.try_get_for(target, self.login, asker.as_ref()) {
+            let mut conn = match self.herd.pools.try_get_for(target, self.login, wish) {
                 Some(conn) => conn,
                 None => {
                     self.client.waits();
                     tokio::select! {
                         biased;
                         () = self.client.cancelled() => return Err(ExecError::cancelled()),
-                        conn = Box::pin(self.herd.pools.get_for(target, self.login, asker.as_ref())) => conn?,
+                        conn = Box::pin(self.herd.pools.get_for(target, self.login, wish)) => conn?,
                     }
                 }
             };

@@ -373,7 +373,8 @@ fn plan_within(statement: &NodeEnum, text: &str, cx: &Context, steps: &Steps) ->
     plan.whole_mut().sequences = sequences::used(expanded, cx);
     plan.whole_mut().share = share::of(statement, &plan, cx);
     plan.whole_mut().plain = plain::of(statement, &plan, cx);
-    plan.whole_mut().narrow = narrow::of(statement, &plan, cx);
+    // What asks for the settings that it runs under gets the session's.
+    plan.whole_mut().narrow = plan.whole().plain.then(|| narrow::of(statement, &plan, cx)).flatten();
     plan.whole_mut().by_standby = standby::of(expanded, &plan, cx);
     let together = share_rows::of(statement, &plan, cx);
     if let Planned::Insert { share, .. } = &mut plan {

@@ -43,6 +43,15 @@ const STATEMENTS_MAX: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct Asker(Arc<()>);
 
+/// Which of the idle connections is best for who wants one; by default any.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish<'w> {
+    /// Who may ask for values of sequences: the connection that remembers them.
+    pub asker: Option<&'w Asker>,
+    /// The fingerprint of the settings that it is to have: one that has them need not be told.
+    pub settings: Option<u64>,
+}
+
 /// Whose values of sequences PostgreSQL remembers on a connection (currval, lastval).
 #[derive(Clone, Debug, Default)]
 pub enum Remembers {

@@ -37,7 +37,7 @@ mod tls;
 pub use alike::Alike;
 pub use at_login::{AtLogin, Defaults};
 pub use cancel::{CancelKey, cancel};
-pub use conn::{Asker, Conn, LongMessages, Progress, Remembers};
+pub use conn::{Asker, Conn, LongMessages, Progress, Remembers, Wish};
 pub use error::PoolError;
 pub use hosts::give_up;
 pub use keywords::{KeywordError, keywords};

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use crate::cancel::cancel;
-use crate::conn::{Asker, Conn, Remembers};
+use crate::conn::{Asker, Conn, Remembers, Wish};
 use crate::error::PoolError;
 use crate::own::{CHECK, OWN_STARTUP};
 use crate::pooled::PooledConn;
@@ -98,13 +98,13 @@ impl NodePool {
     }
 
     /// A connection: an idle one, else a new one, else the first that comes back. Which idle one: see [`State::idle_for`].
-    pub async fn get(self: &Arc<Self>, asker: Option<&Asker>) -> Result<PooledConn, PoolError> {
-        let reset = self.state.lock().reset_for(asker);
+    pub async fn get(self: &Arc<Self>, wish: Wish<'_>) -> Result<PooledConn, PoolError> {
+        let reset = self.state.lock().reset_for(wish.asker);
         if let Some(mut reset) = reset {
             // It ends by being dropped.
             let _ = reset.changed().await;
         }
-        let turn = self.state.lock().turn(self, asker);
+        let turn = self.state.lock().turn(self, wish);
         let grant = match turn {
             Turn::Conn(conn) => Grant::Conn(conn),
             Turn::Slot(slot) => Grant::Slot(slot),
@@ -147,14 +147,14 @@ impl NodePool {
     }
 
     /// An idle connection, if there is one.
-    pub fn try_get(self: &Arc<Self>, asker: Option<&Asker>) -> Option<PooledConn> {
+    pub fn try_get(self: &Arc<Self>, wish: Wish<'_>) -> Option<PooledConn> {
         loop {
             let conn = {
                 let mut state = self.state.lock();
-                if state.reset_for(asker).is_some() {
+                if state.reset_for(wish.asker).is_some() {
                     return None;
                 }
-                state.idle_for(self, asker)?
+                state.idle_for(self, wish)?
             };
             let mut conn = PooledConn::new(conn, self.clone());
             if self.is_of_todays_role(&conn) && conn.is_alive() {
@@ -361,23 +361,26 @@ impl State {
         self.resetting.iter().find(|(of, _)| of.are_of(asker)).map(|(_, end)| end.clone())
     }
 
-    /// The idle connection that was used last. Those that remember others' values of sequences come last, and only when no
+    /// The idle connection that was used last, of those with the settings that are wished for if there are any. Those that remember others' values of sequences come last, and only when no
     /// other may be opened: they may be asked for them again.
-    fn idle_for(&mut self, pool: &NodePool, asker: Option<&Asker>) -> Option<Box<Conn>> {
-        if let Some(asker) = asker
+    fn idle_for(&mut self, pool: &NodePool, wish: Wish<'_>) -> Option<Box<Conn>> {
+        if let Some(asker) = wish.asker
             && let Some(own) = self.idle.iter().rposition(|c| c.sequences.are_of(asker))
         {
             return Some(self.idle.remove(own));
         }
-        match self.idle.iter().rposition(|c| !c.sequences.are_wanted()) {
+        let free = |c: &Conn| !c.sequences.are_wanted();
+        let has = |c: &Conn| wish.settings.is_none_or(|wanted| c.settings.fingerprint() == wanted);
+        let best = self.idle.iter().rposition(|c| free(c) && has(c));
+        match best.or_else(|| self.idle.iter().rposition(|c| free(c))) {
             Some(at) => Some(self.idle.remove(at)),
             None if self.open >= pool.config.size.now() && !self.idle.is_empty() => Some(self.idle.remove(0)),
             None => None,
         }
     }
 
-    fn turn(&mut self, pool: &Arc<NodePool>, asker: Option<&Asker>) -> Turn {
-        if let Some(conn) = self.idle_for(pool, asker) {
+    fn turn(&mut self, pool: &Arc<NodePool>, wish: Wish<'_>) -> Turn {
+        if let Some(conn) = self.idle_for(pool, wish) {
             return Turn::Conn(PooledConn::new(conn, pool.clone()));
         }
         if self.open < pool.config.size.now() {

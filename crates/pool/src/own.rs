@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::conn::Conn;
+use crate::conn::{Conn, Wish};
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::pools::PoolConfig;
@@ -75,12 +75,12 @@ impl OwnConns {
 
     /// What a node answers, as text. Waits for a free connection; `Err` after `wait_timeout`, or when the node can't be reached.
     pub async fn rows(&self, target: &NodeTarget, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
-        self.pool(&self.inner.work, target).get(None).await?.simple(sql).await
+        self.pool(&self.inner.work, target).get(Wish::default()).await?.simple(sql).await
     }
 
     /// The same for a client who has proved nothing yet.
     pub async fn rows_for_logins(&self, target: &NodeTarget, sql: &str) -> Result<Vec<catalog::Row>, PoolError> {
-        self.pool(&self.inner.logins, target).get(None).await?.simple(sql).await
+        self.pool(&self.inner.logins, target).get(Wish::default()).await?.simple(sql).await
     }
 
     /// A connection that belongs to no pool.

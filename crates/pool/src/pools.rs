@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 use wire::sqlstate;
 
-use crate::conn::{Asker, LongMessages};
+use crate::conn::{LongMessages, Wish};
 use crate::error::PoolError;
 use crate::node_pool::{NodePool, Owner, PoolStats};
 use crate::own::OwnConns;
@@ -126,18 +126,18 @@ impl Pools {
     /// A connection to `target` as the client's role: an idle one (most recently used first), a new one while there are
     /// fewer than the size, or the first that comes back within the wait timeout, first come first served.
     pub async fn get(&self, target: &NodeTarget, login: &ClientLogin) -> Result<PooledConn, PoolError> {
-        self.get_for(target, login, None).await
+        self.get_for(target, login, Wish::default()).await
     }
 
-    /// The same for who may ask for values of sequences: the connection that remembers them, if that is idle.
+    /// The same for who wishes for one of the idle connections more than for the others.
     pub async fn get_for(
         &self,
         target: &NodeTarget,
         login: &ClientLogin,
-        asker: Option<&Asker>,
+        wish: Wish<'_>,
     ) -> Result<PooledConn, PoolError> {
         let pool = self.pool(target, login);
-        let mut got = pool.get(asker).await;
+        let mut got = pool.get(wish).await;
         for _ in 0..FULL_TRIES {
             // The node has no room, or not for this role: what others do not use makes some.
             let full =
@@ -146,7 +146,7 @@ impl Pools {
                 break;
             }
             tokio::time::sleep(FULL_WAIT).await;
-            got = pool.get(asker).await;
+            got = pool.get(wish).await;
         }
         got
     }
@@ -213,13 +213,13 @@ impl Pools {
 
     /// An idle connection, if there is one right now.
     pub fn try_get(&self, target: &NodeTarget, login: &ClientLogin) -> Option<PooledConn> {
-        self.try_get_for(target, login, None)
+        self.try_get_for(target, login, Wish::default())
     }
 
-    /// The same for an asker, as [`get_for`](Self::get_for).
-    pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, asker: Option<&Asker>) -> Option<PooledConn> {
+    /// The same with a wish, as [`get_for`](Self::get_for).
+    pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, wish: Wish<'_>) -> Option<PooledConn> {
         let pool = self.inner.pools.read().get(target)?.get(&login.role.key)?.clone();
-        pool.try_get(asker)
+        pool.try_get(wish)
     }
 
     /// Every pool's figures, in no order.

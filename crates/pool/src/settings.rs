@@ -106,6 +106,13 @@ impl Settings {
         }
     }
 
+    /// These, with one more or another value.
+    pub fn with(&self, name: &str, value: &str) -> Settings {
+        let mut other = self.clone();
+        other.set(name, value);
+        other
+    }
+
     /// Forgets a setting, whatever the case of its name.
     pub fn remove(&mut self, name: &str) {
         let name = lower(name);

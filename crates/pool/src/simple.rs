@@ -162,6 +162,16 @@ impl Conn {
         error.map_or(Ok(rows), Err)
     }
 
+    /// Gives the connection these settings, if it has others, and waits until it has. Behind an error it has nobody knows which, and is broken.
+    pub async fn take_on(&mut self, wanted: &Settings) -> Result<(), PoolError> {
+        let Some(sql) = self.settings_to(wanted) else { return Ok(()) };
+        let taken = self.simple(&sql).await;
+        if taken.is_err() {
+            self.mark_broken();
+        }
+        taken.map(drop)
+    }
+
     /// SQL that gives the connection these settings, if it has others; from now on it is taken to have them. A role that it
     /// was given by a name is given again where the name may mean another by now.
     pub fn settings_to(&mut self, wanted: &Settings) -> Option<String> {

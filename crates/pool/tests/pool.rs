@@ -31,7 +31,11 @@ impl Lender {
     }
 
     async fn get_for(&self, asker: Option<&pool::Asker>) -> PooledConn {
-        self.pools.get_for(&self.target, &self.login, asker).await.unwrap()
+        self.wished(pool::Wish { asker, ..Default::default() }).await
+    }
+
+    async fn wished(&self, wish: pool::Wish<'_>) -> PooledConn {
+        self.pools.get_for(&self.target, &self.login, wish).await.unwrap()
     }
 
     /// Until `open` connections are open, `idle` of them idle.
@@ -299,6 +303,26 @@ async fn what_a_connection_remembers_keeps_it_from_others_as_long_as_somebody_ma
     drop(asker);
     assert_eq!(lender.get().await.pid(), pid, "nobody can ask for them any more");
     assert_eq!(lender.pools.stats()[0].open, 2);
+}
+
+#[tokio::test]
+async fn an_idle_connection_with_the_settings_wished_for_goes_first() {
+    let lender = Lender::new(config(3));
+    let mut held = vec![lender.get().await, lender.get().await, lender.get().await];
+    let wanted = pool::Settings::default().with("plan_cache_mode", "force_generic_plan");
+    let sql = held[0].settings_to(&wanted).expect("it has others");
+    held[0].simple(&sql).await.unwrap();
+    let pids: Vec<_> = held.iter().map(|conn| conn.pid()).collect();
+    held.into_iter().for_each(drop);
+    let wish = pool::Wish { settings: Some(wanted.fingerprint()), ..Default::default() };
+    let mut has = lender.wished(wish).await;
+    assert_eq!((has.pid(), has.settings_to(&wanted)), (pids[0], None), "not the one that was used last");
+    assert_eq!(one(&mut has, "show plan_cache_mode").await.trim_end(), "force_generic_plan");
+    let mut other = lender.wished(wish).await;
+    assert_eq!(other.pid(), pids[2], "any is better than none");
+    assert!(other.settings_to(&wanted).is_some());
+    drop(has);
+    assert_eq!(lender.get().await.pid(), pids[0], "nobody says which");
 }
 
 #[tokio::test]

@@ -412,17 +412,18 @@ impl ClientIo {
         Ok(())
     }
 
-    /// The next message of a COPY from the client.
+    /// The next message of a COPY from the client. Dropped before it is there it has taken nothing.
     async fn copied(&mut self) -> exec_result::Result<CopyInput> {
         if self.spoken.as_mut().is_some_and(|tongue| std::mem::take(&mut tongue.copy_ended)) {
             return Ok(CopyInput::Done);
         }
         loop {
+            // Small messages are many of them in one read. Nothing is waited for behind the frame: who is dropped there would lose it.
+            self.fair().turn().await;
             let Some(frame) = self.frame().await? else {
                 return Err(ExecError::lost("during COPY"));
             };
-            // Small messages are many of them in one read.
-            self.fair().did(frame.raw.len() + fair::COPIED).await;
+            self.fair().did(frame.raw.len() + fair::COPIED);
             match frame.tag() {
                 b'd' => {
                     let data = frame.raw.slice(frame::HEADER_LEN..);

@@ -25,8 +25,12 @@ impl Fair {
     }
 
     /// So much was done.
-    pub async fn did(&mut self, much: usize) {
+    pub fn did(&mut self, much: usize) {
         self.done += much;
+    }
+
+    /// Others get their turn, if it is time. Who takes something should have waited here before: who waits beside this one may drop it.
+    pub async fn turn(&mut self) {
         if self.done <= LOOK {
             return;
         }

@@ -231,7 +231,8 @@ impl Session {
             self.message(&frame).await?;
             self.still_stands()?;
             self.send_much().await?;
-            self.io.fair().did(fair::MESSAGE + frame.raw.len()).await;
+            self.io.fair().did(fair::MESSAGE + frame.raw.len());
+            self.io.fair().turn().await;
             frame = match self.here()? {
                 Some(frame) if frame.tag() == b'X' || self.is_large(&frame) => return Ok(Some(frame)),
                 Some(frame) => frame,

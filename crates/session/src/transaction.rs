@@ -231,7 +231,7 @@ impl Session {
             ))),
             Err(e @ CommitError::NoPreparedTransactions) => Err(ExecError::Sql(Box::new(
                 ErrorFields::error(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, e.to_string())
-                    .hint("Set max_prepared_transactions on every node and restart it, or SET herd.two_phase = off to let each node commit by itself."),
+                    .hint("Set max_prepared_transactions on every node and restart it. Where rows alone are changed, SET herd.two_phase = off lets each node commit by itself."),
             ))),
         }
     }

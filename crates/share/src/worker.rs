@@ -5,7 +5,7 @@ mod batch;
 mod given_up;
 mod waits;
 
-use pool::{PoolError, PooledConn, Remembers};
+use pool::{PoolError, PooledConn, Remembers, Wish};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -52,11 +52,14 @@ async fn work(queue: Arc<SharedQueue>) {
                 place.ended = true;
                 return;
             }
-            None => match queue.pools.try_get(&queue.target, &queue.login) {
-                Some(c) => Some(c),
-                // Meanwhile all that wait can be withdrawn. Whoever runs alone will see the pool's error for himself.
-                None => queue.pools.get(&queue.target, &queue.login).await.ok(),
-            },
+            None => {
+                let wish = Wish { settings: Some(queue.settings.fingerprint()), ..Wish::default() };
+                match queue.pools.try_get_for(&queue.target, &queue.login, wish) {
+                    Some(c) => Some(c),
+                    // Meanwhile all that wait can be withdrawn. Whoever runs alone will see the pool's error for himself.
+                    None => queue.pools.get_for(&queue.target, &queue.login, wish).await.ok(),
+                }
+            }
         };
         queue.take(&mut jobs);
         if jobs.is_empty() {
@@ -112,6 +115,10 @@ fn send_away(queue: &SharedQueue, jobs: impl Iterator<Item = Job>) {
 
 /// Runs one batch to its end; every job gets its outcome.
 async fn run(queue: &SharedQueue, conn: &mut PooledConn, jobs: &mut Vec<Job>) {
+    // Nothing is sent before the connection has them: it would run under others, and be done where that is not known.
+    if conn.take_on(&queue.settings).await.is_err() {
+        return send_away(queue, jobs.drain(..));
+    }
     match agree::others(queue, conn, jobs).await {
         Ok(others) => send_away(queue, others.into_iter()),
         // Nothing has run yet.

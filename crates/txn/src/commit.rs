@@ -81,6 +81,8 @@ impl Transaction {
             self.rollback().await;
             return Err(CommitError::RolledBack(e));
         }
+        // A change of the schema, or of where rows are, that half its nodes have lost would be a table that no two of them agree on: that is nobody's to choose.
+        let two_phase = two_phase || self.raises_epoch.is_some();
         let result = if writers <= 1 || !two_phase {
             self.commit_one_phase().await
         } else {

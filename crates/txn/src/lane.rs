@@ -112,6 +112,15 @@ impl Lane {
         }
     }
 
+    /// Waits until what was put in front is done: what comes next is not sent where it has failed.
+    pub async fn settle(&mut self) -> Result<(), PoolError> {
+        if self.skip > 0 {
+            self.conn.flush().await?;
+            self.settle_before().await?;
+        }
+        Ok(())
+    }
+
     /// The next message that belongs to the statement itself.
     pub async fn next(&mut self) -> Result<Frame, PoolError> {
         self.settle_before().await?;

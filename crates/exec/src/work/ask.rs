@@ -17,6 +17,10 @@ use crate::work::Work;
 use crate::work::cut_statement::{Opened, Wanted, take_opened};
 use crate::work::rows;
 
+/// Whether PostgreSQL plans a prepared statement for its values or once for all.
+const PLAN_CACHE_MODE: &str = "plan_cache_mode";
+const ONE_PLAN: &str = "force_generic_plan";
+
 impl<C: Client> Work<'_, C> {
     /// Sends a part to its nodes, all at once; the lanes are returned with their answers still to be read.
     pub async fn ask_part(
@@ -44,12 +48,13 @@ impl<C: Client> Work<'_, C> {
     ) -> Result<Vec<Participant>> {
         let mark = self.mark(keep, part);
         let home = self.home();
-        // For the statement's own transaction, whose end forgets it: others of the session's go on by their own settings.
+        // What comes next on these connections, and is not planned so, sets that back; nothing is told where it is the same again.
         let one_plan = keep == Keep::OnePlan
             && mark.is_some()
             && !self.transaction.is_active()
-            && self.settings.get(rows::PLAN_CACHE_MODE).is_none();
-        self.ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
+            && self.settings.get(PLAN_CACHE_MODE).is_none();
+        self.planned_once = one_plan.then(|| self.settings.with(PLAN_CACHE_MODE, ONE_PLAN));
+        let lanes = self.ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
             match take_opened(opened, p.lane.node, &part.sql) {
                 Some(portal) => {
                     p.lane.columns = part.columns.clone();
@@ -57,14 +62,13 @@ impl<C: Client> Work<'_, C> {
                 }
                 None => {
                     let foreign = p.lane.node != home;
-                    if one_plan {
-                        rows::put_one_plan(&mut p.lane);
-                    }
                     rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
                 }
             }
         })
-        .await
+        .await;
+        self.planned_once = None;
+        lanes
     }
 
     /// Takes a lane to each node and has `ask` send something there. If one can't be asked, the others' answers are not wanted.

@@ -12,20 +12,6 @@ use crate::error::{ExecError, Result};
 use crate::render::NodeStatement;
 use crate::work::answered;
 
-/// Whether PostgreSQL plans a prepared statement for its values or once for all.
-pub const PLAN_CACHE_MODE: &str = "plan_cache_mode";
-/// Its rows would be taken for the statement's.
-const ONE_PLAN: &str =
-    "SELECT WHERE pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true) OPERATOR(pg_catalog.=) ''";
-
-/// What follows up to Sync, in a transaction of its own, is planned once for all values.
-pub fn put_one_plan(lane: &mut Lane) {
-    let (name, _) = lane.conn.prepare(StatementKey::of(ONE_PLAN, &[]), ONE_PLAN, &[]);
-    let out = lane.conn.out();
-    put::bind_tail(out, "", &name, &share::NO_PARAMETERS);
-    put::execute(out, "", 0);
-}
-
 /// Sends a query by the extended protocol, without waiting. `keep`: the node keeps the statement, and perhaps its plan,
 /// for the next time the same text comes under the same mark (settings, epoch of the catalog).
 pub fn send(

@@ -38,12 +38,6 @@ async fn ask(
     new: &[Arc<SharedStatement>],
     others_wait: bool,
 ) -> Result<HashSet<StatementKey>, PoolError> {
-    let mut settings = false;
-    if let Some(sql) = conn.settings_to(&queue.settings) {
-        put::query(conn.out(), &sql);
-        conn.sent_sync();
-        settings = true;
-    }
     if others_wait {
         put_lock_timeout(queue, conn);
     }
@@ -59,11 +53,10 @@ async fn ask(
     loop {
         let frame = conn.frame().await?;
         match frame.tag() {
-            b'Z' if settings => settings = false,
             b'Z' => break,
             b'E' => {
                 let fields = ErrorFields::parse(frame.body())?;
-                if settings || fields.is_fatal() {
+                if fields.is_fatal() {
                     return Err(PoolError::Server(Box::new(fields)));
                 }
                 if fields.code() == sqlstate::LOCK_NOT_AVAILABLE
@@ -72,7 +65,7 @@ async fn ask(
                     waits.set_apart();
                 }
             }
-            b'T' | b'n' if !settings => {
+            b'T' | b'n' => {
                 let Some(statement) = said.next() else { continue };
                 let Some((mark, told)) = statement.columns.get() else { continue };
                 if frame.tag() == b'T' && backend::are_alike(told, &backend::parse_row_description(frame.body())?) {

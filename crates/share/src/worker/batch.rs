@@ -14,8 +14,6 @@ use crate::{Job, LOCK_TIMEOUT, Many, NO_PARAMETERS, Outcome, QueueKind, Reply};
 
 /// A batch on its way.
 pub(super) struct Batch {
-    /// ReadyForQuery of what was put in front.
-    before: u32,
     /// The first execution is the queue's own, not a job's.
     own: bool,
     /// Replies wait until all of the batch is done: for the commit, for guards, or for a standby to say that it still is one.
@@ -31,18 +29,12 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn send(queue: &SharedQueue, conn: &mut PooledConn, jobs: &mut [Job]) -> Batch {
         let mut batch = Batch {
-            before: 0,
             own: false,
             hold: queue.kind == QueueKind::Write || queue.target.standby_of.is_some(),
             done: Vec::new(),
             executions: VecDeque::new(),
             together: Vec::new(),
         };
-        if let Some(sql) = conn.settings_to(&queue.settings) {
-            put::query(conn.out(), &sql);
-            conn.sent_sync();
-            batch.before = 1;
-        }
         if jobs.len() > 1 && queue.kind == QueueKind::Write {
             put_lock_timeout(queue, conn);
             batch.own = true;
@@ -111,7 +103,7 @@ impl Batch {
             jobs.reverse();
         }
         loop {
-            if self.before == 0 && !self.own {
+            if !self.own {
                 let rbuf = conn.rbuf();
                 let at = frame::run_of_rows(rbuf);
                 if at > 0 {
@@ -123,7 +115,7 @@ impl Batch {
                 }
             }
             let long = held > frame::LONG || !self.hold && frame::long_row(conn.rbuf()).is_some();
-            if self.before == 0 && long && queue.kind == QueueKind::Read {
+            if long && queue.kind == QueueKind::Read {
                 // By itself it need not be held; the others begin again, too.
                 if let Some(job) = self.in_turn(jobs) {
                     job.statement.set_apart();
@@ -136,21 +128,19 @@ impl Batch {
                 continue;
             };
             match frame.tag() {
-                b'Z' if self.before > 0 => self.before -= 1,
                 b'Z' => break,
                 b'E' => {
                     let fields = ErrorFields::parse(frame.body())?;
                     if fields.is_fatal() {
                         return Err(PoolError::Server(Box::new(fields)));
                     }
-                    // The settings could not be applied: what follows ran under others. Or what it has prepared is for other columns.
-                    unfit |= self.before > 0 || fields.has_other_columns();
+                    // What it has prepared is for other columns.
+                    unfit |= fields.has_other_columns();
                     if !failed {
                         self.note_failure(&fields, jobs);
                     }
                     failed = true;
                 }
-                _ if self.before > 0 => {}
                 b'C' if self.own => self.own = false,
                 // A guard's.
                 b'C' if self.hold && self.done.len() == jobs.len() => {}
