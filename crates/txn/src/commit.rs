@@ -315,7 +315,8 @@ impl Transaction {
         let mut others: Vec<_> = self.participants[1..].iter_mut().filter(|p| p.wrote || readers_too).collect();
         for (i, p) in others.iter_mut().enumerate() {
             let sql = match p.wrote {
-                true => format!("PREPARE TRANSACTION '{}'", gid.participant(p.lane.node)),
+                // A decision that reaches a standby must find there what it is about.
+                true => format!("SELECT {FLUSHED}; PREPARE TRANSACTION '{}'", gid.participant(p.lane.node)),
                 false => "COMMIT".to_string(),
             };
             p.lane.put_query(&sql);
@@ -420,9 +421,10 @@ async fn ended(lane: &mut Lane, end: &str) -> Result<(), PoolError> {
 const BEING_ENDED: &str = "WITH held AS MATERIALIZED (SELECT transactionid FROM pg_catalog.pg_locks WHERE pid IS NULL AND locktype OPERATOR(pg_catalog.=) 'transactionid') \
      SELECT FROM held h WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p WHERE p.transaction OPERATOR(pg_catalog.=) h.transactionid)";
 
-/// The decision is on disk, and on a synchronous standby where there is one, before anybody follows it: COMMIT PREPARED
-/// always flushes (`RecordTransactionCommitPrepared` in twophase.c), a COMMIT only if `synchronous_commit` says so. The
-/// server's, role's and client's settings and those made by code are all in what holds now; a stronger one stays.
+/// What is prepared, and the decision, are on disk, and on a synchronous standby where there is one, before anybody follows it: PREPARE and COMMIT
+/// PREPARED always flush (`RecordTransactionCommitPrepared` in twophase.c), a COMMIT only if `synchronous_commit` says so, and none of them waits for
+/// the standby where that says `off` or `local`. The server's, role's and client's settings and those made by code are all in what holds now; a
+/// stronger one stays. A COMMIT PREPARED that the standby lacks is done again there: its decision is kept until it has it (`recover.rs`).
 const FLUSHED: &str = "CASE WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) ANY ('{off,local}') \
      THEN pg_catalog.set_config('synchronous_commit', 'on', true) END";
 

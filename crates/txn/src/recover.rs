@@ -3,7 +3,8 @@
 //! For each prepared gid of this herd: the decider's node says whether the transaction of that number is over there, or was
 //! lost with its number; if it is over, the decision row tells commit or abort. Nobody can keep a transaction from being over, and nobody but the
 //! transaction of that number has written that row (`herd.decide()`). Foreign gids are never touched. A decision nobody can
-//! need any more is deleted. A node that fails is left for the next run; the others are not kept waiting.
+//! need any more is deleted, once nodes' synchronous standbys have what has followed it. A node that fails is left for the next run; the others are
+//! not kept waiting.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -148,6 +149,10 @@ async fn holds_gate(decider: &mut Conn, xid: u64) -> Result<bool, PoolError> {
     Ok(!decider.simple(&sql).await?.is_empty())
 }
 
+/// Commits something, and so waits until a synchronous standby, where there is one, has all that was done before: COMMIT PREPARED need not have
+/// waited for it. A standby that were promoted without it would have the transaction prepared, and need the decision.
+const ON_STANDBY: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true), pg_catalog.pg_logical_emit_message(true, 'herd', '')";
+
 /// Deletes decisions whose participants have all followed them.
 async fn forget(
     herd: &str,
@@ -162,6 +167,13 @@ async fn forget(
         if gid.starts_with(&ours) && !needed.contains(&gid) {
             old.entry(node).or_default().push(catalog::quote_literal(&gid));
         }
+    }
+    if old.is_empty() {
+        return;
+    }
+    ask_each(nodes, ON_STANDBY, done).await;
+    if done.failed > 0 {
+        return;
     }
     for (node, gids) in old {
         let Some(conn) = nodes.get_mut(&node) else { continue };
