@@ -15,7 +15,6 @@ mod stores;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wire::sqlstate;
 
 use arc_swap::ArcSwap;
 use catalog::{HerdKey, Snapshot};
@@ -24,11 +23,12 @@ use pool::{
     Conn, Liveness, Login, LongMessages, NodeTarget, OWN_STARTUP, OwnConns, PoolConfig, Pools, Secret, TlsMode,
 };
 use session::cancel::CancelRegistry;
-use session::login::{Auth, LoginConfig};
+use session::login::{Auth, LoginConfig, ServerConfig};
 use session::{Limits, Router, RouterDefaults};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::config::{self, Config, LogFormat, NodeConfig};
 
@@ -67,6 +67,8 @@ const RENEWAL_WAITED_FOR: Duration = Duration::from_secs(3);
 const LEAVE: Duration = Duration::from_secs(1);
 /// How long sessions get to finish when the router is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);
+/// And then to tell their clients why they end.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// Serves until a signal ends it and sessions have ended, or had their time; `Err`: it could not start.
 pub async fn run(config: Config) -> Result<(), RouterError> {
@@ -132,11 +134,15 @@ pub async fn run(config: Config) -> Result<(), RouterError> {
     }
     tokio::spawn(deadlock::watch(router.clone()));
     let places = Arc::new(Semaphore::new(config.limits.connections as usize));
+    let mut listening = JoinSet::new();
     for listener in listeners {
         tracing::info!(address = %listener.local_addr()?, "listening");
-        tokio::spawn(accept(listener, router.clone(), places.clone()));
+        listening.spawn(accept(listener, router.clone(), places.clone()));
     }
-    until_stopped(&router).await?;
+    until_told_to_stop(&router, &config).await?;
+    tracing::info!("stopping");
+    listening.shutdown().await;
+    end_sessions(&router).await;
     reporting.abort();
     let _ = reporting.await;
     if let Ok(Err(e)) = tokio::time::timeout(LEAVE, registry::leave(&router)).await {
@@ -202,40 +208,49 @@ async fn listen(config: &Config) -> Result<Vec<TcpListener>, RouterError> {
     Ok(listeners)
 }
 
-/// To a signal that ends the router, and until its sessions have ended, or had their time.
-async fn until_stopped(router: &Router) -> Result<(), RouterError> {
+/// To a signal that ends the router. Another one, as for PostgreSQL, has it read its files anew: the certificate.
+async fn until_told_to_stop(router: &Router, config: &Config) -> Result<(), RouterError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hangup.recv() => match tls(config) {
+                Ok(tls) => {
+                    router.login.tls.store(tls);
+                    tracing::info!("the certificate has been read anew; all else is as when the router was started");
+                }
+                Err(e) => tracing::error!(error = %e, "the certificate stays as it was"),
+            },
+        }
     }
-    tracing::info!("stopping");
+}
+
+/// Nobody waits for clients that want nothing now; those whose statement runs have their time, and hear why when that is over.
+async fn end_sessions(router: &Router) {
     let deadline = tokio::time::Instant::now() + DRAIN;
-    while router.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0
-        && tokio::time::Instant::now() < deadline
-    {
+    let there = || router.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0;
+    while there() && tokio::time::Instant::now() < deadline {
+        router.cancels.end_idle();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    Ok(())
+    if there() {
+        let _ = tokio::time::timeout(TOLD, router.cancels.terminate_all()).await;
+        let deadline = tokio::time::Instant::now() + TOLD;
+        while there() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 async fn accept(listener: TcpListener, router: Arc<Router>, places: Arc<Semaphore>) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => match places.clone().try_acquire_owned() {
-                Ok(place) => {
-                    tokio::spawn(session::serve(stream, router.clone(), place));
-                }
-                Err(_) => {
-                    let router = router.clone();
-                    tokio::spawn(async move {
-                        let fields =
-                            wire::ErrorFields::fatal(sqlstate::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
-                        session::turn_away(stream, &router, &fields).await;
-                    });
-                }
-            },
+            Ok((stream, _)) => {
+                tokio::spawn(session::serve(stream, router.clone(), places.clone()));
+            }
             Err(e) => {
                 // Out of file descriptors, most likely: others must end first.
                 tracing::warn!(error = %e, "a connection could not be accepted");
@@ -298,20 +313,20 @@ fn login(node: &NodeConfig) -> Login {
     Login::new(&node.user, secret)
 }
 
+/// What clients that ask for TLS are offered, by the files as they are now.
+fn tls(config: &Config) -> Result<Option<Arc<ServerConfig>>, RouterError> {
+    let Some(t) = &config.tls else { return Ok(None) };
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).map_err(|source| RouterError::File { path: path.display().to_string(), source })
+    };
+    session::login::server_config(&read(&t.certificate)?, &read(&t.key)?).map(Some).map_err(RouterError::Tls)
+}
+
 fn login_config(
     config: &Config,
     seal: &txn::Seal,
     parameters: Arc<ArcSwap<Vec<(String, String)>>>,
 ) -> Result<LoginConfig, RouterError> {
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|source| RouterError::File { path: path.display().to_string(), source })
-    };
-    let tls = match &config.tls {
-        Some(t) => {
-            Some(session::login::server_config(&read(&t.certificate)?, &read(&t.key)?).map_err(RouterError::Tls)?)
-        }
-        None => None,
-    };
     // The same on all routers of a herd, so that an unknown user looks the same on all of them; and known to nobody else, or
     // he could tell unknown users from known ones.
     let mock_secret = seal.token("the salts of unknown users");
@@ -320,7 +335,7 @@ fn login_config(
             config::Auth::Trust => Auth::Trust,
             config::Auth::Scram => Auth::Scram,
         },
-        tls,
+        tls: Arc::new(tls(config)?.into()),
         tls_required: config.tls.as_ref().is_some_and(|t| t.required),
         login_timeout: Duration::from_secs(config.limits.login_timeout_s),
         liveness: config.limits.tcp.liveness(Liveness::CLIENT),

@@ -132,6 +132,11 @@ impl Activity {
         now.settings = settings;
     }
 
+    /// It waits for its client, outside of a transaction.
+    pub fn is_idle(&self) -> bool {
+        self.now.lock().state == State::Idle
+    }
+
     /// A copy of how it is at this moment.
     pub fn now(&self) -> Now {
         self.now.lock().clone()

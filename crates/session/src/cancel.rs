@@ -264,7 +264,7 @@ impl CancelRegistry {
     }
 
     /// Cancels what runs for clients that have left: nobody wants it any more, and it may hold locks.
-    pub async fn cancel_for_those_who_left(&self) {
+    pub fn cancel_for_those_who_left(&self) {
         for shard in &self.shards {
             let running = |s: &&Arc<Session>| s.state.lock().active;
             let sessions: Vec<_> = shard.lock().values().filter(running).cloned().collect();
@@ -277,7 +277,8 @@ impl CancelRegistry {
                         state.left_looks.is_due()
                     };
                     if due {
-                        session.cancel().await;
+                        // Nobody waits for a node that does not answer before others' are told.
+                        tokio::spawn(session.cancel());
                     }
                 }
             }
@@ -304,6 +305,31 @@ impl CancelRegistry {
         socket.read_no_more();
         session.cancel().await;
         CancelOutcome::Done
+    }
+
+    /// The same of every session.
+    pub async fn terminate_all(self: &Arc<Self>) {
+        let pids: Vec<i32> = self.shards.iter().flat_map(|s| s.lock().keys().copied().collect::<Vec<_>>()).collect();
+        let mut told = JoinSet::new();
+        for pid in pids {
+            let registry = self.clone();
+            told.spawn(async move { registry.terminate(pid).await });
+        }
+        told.join_all().await;
+    }
+
+    /// The same of those that wait for their clients outside of a transaction.
+    pub fn end_idle(&self) {
+        for shard in &self.shards {
+            for session in shard.lock().values() {
+                let mut state = session.state.lock();
+                let idle = state.shown.as_ref().is_some_and(|shown| shown.is_idle());
+                if idle && !state.ended {
+                    state.ended = true;
+                    state.socket.clone().read_no_more();
+                }
+            }
+        }
     }
 
     /// Sessions registered.

@@ -68,4 +68,4 @@ pub use background::work_on_jobs;
 pub use doors::Doors;
 pub use encoding::Encodings;
 pub use router::{Limits, Router, RouterDefaults};
-pub use serve::{serve, turn_away};
+pub use serve::serve;

@@ -20,9 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::sqlstate;
 
+use arc_swap::ArcSwapOption;
 use bytes::BytesMut;
 use exec::Found;
 use pool::{Liveness, PoolError, Secret};
+pub use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use wire::{ErrorFields, backend};
 
@@ -47,8 +49,8 @@ pub enum Auth {
 #[derive(Clone)]
 pub struct LoginConfig {
     pub auth: Auth,
-    /// What to offer clients that ask for TLS; see [`server_config`].
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// What to offer clients that ask for TLS; see [`server_config`]. Another may take its place while clients come.
+    pub tls: Arc<ArcSwapOption<ServerConfig>>,
     /// Refuse sessions without TLS.
     pub tls_required: bool,
     /// For everything from the first byte to AuthenticationOk.
@@ -154,7 +156,7 @@ struct Identity {
 }
 
 async fn log_in(channel: &mut Channel, config: &LoginConfig, roles: &impl Roles) -> Result<Done, LoginError> {
-    let (protocol, parameters) = match negotiate::first_packets(channel, config.tls.as_ref()).await? {
+    let (protocol, parameters) = match negotiate::first_packets(channel, config.tls.load_full().as_ref()).await? {
         Negotiated::Start { version, parameters } => (version, parameters),
         Negotiated::Cancel { pid, secret } => return Ok(Done::Cancel { pid, secret }),
     };

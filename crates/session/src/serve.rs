@@ -12,6 +12,7 @@ use wire::sqlstate;
 
 use exec::{ExecError, Found};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use wire::{ErrorFields, Frame};
 
 use crate::activity::Activity;
@@ -30,8 +31,8 @@ pub(crate) fn serve_inside(client: Box<LoggedIn>, router: Arc<Router>) {
     tokio::spawn(session(client, router, ()));
 }
 
-/// Serves one connection to its end; `held` is let go then.
-pub async fn serve(stream: TcpStream, router: Arc<Router>, held: impl Send + 'static) {
+/// Serves one connection to its end. Who only cancels needs none of the `places`, which sessions have while they last.
+pub async fn serve(stream: TcpStream, router: Arc<Router>, places: Arc<Semaphore>) {
     let Some(place) = router.doors.log_in() else {
         return turn_away(
             stream,
@@ -49,8 +50,12 @@ pub async fn serve(stream: TcpStream, router: Arc<Router>, held: impl Send + 'st
                 Ok(place) => place,
                 Err(fields) => return login::refuse(&mut client.stream, &fields).await,
             };
+            let Ok(place) = places.try_acquire_owned() else {
+                let full = ErrorFields::fatal(sqlstate::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
+                return login::refuse(&mut client.stream, &full).await;
+            };
             // A task of its own: the way from a message to the session is short.
-            tokio::spawn(session(client, router, (entered, held)));
+            tokio::spawn(session(client, router, (entered, place)));
         }
         Ok(Opening::Cancel { pid, secret, stream }) => {
             cancel_forward::cancel(&router, pid, &secret).await;
@@ -86,7 +91,7 @@ impl Drop for Counted {
 }
 
 /// Says why to a client that is not let in, if it listens.
-pub async fn turn_away(stream: TcpStream, router: &Router, fields: &ErrorFields) {
+async fn turn_away(stream: TcpStream, router: &Router, fields: &ErrorFields) {
     if let Ok(mut stream) = ClientStream::new(stream, &router.login.liveness) {
         login::refuse(&mut stream, fields).await;
     }

@@ -33,7 +33,7 @@ fn pair() -> &'static (Vec<u8>, Vec<u8>) {
 
 fn tls_config(auth: Auth) -> LoginConfig {
     let (certificate, key) = pair();
-    LoginConfig { tls: Some(server_config(certificate, key).unwrap()), ..config(auth) }
+    LoginConfig { tls: std::sync::Arc::new(Some(server_config(certificate, key).unwrap()).into()), ..config(auth) }
 }
 
 async fn encrypt(client: Client<TcpStream>, alpn: &[&[u8]]) -> std::io::Result<Client<TlsStream<TcpStream>>> {

@@ -12,7 +12,10 @@
 //! than its snapshot, `cut.rs` looks at; a table that was replaced while the statement waited for its lock is gone by its object
 //! id, which is no question of snapshots: PostgreSQL looks into its catalogs by newer ones.
 
+use std::time::Duration;
+
 use catalog::schema::CATALOG_LOCK;
+use pool::PoolError;
 use wire::sqlstate;
 
 use crate::error::{ExecError, Result};
@@ -21,6 +24,9 @@ use crate::work::Work;
 
 /// What a look behind a write fails with.
 pub const RAISED: &str = sqlstate::DIVISION_BY_ZERO;
+
+/// Between two looks at a lock that somebody else holds.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The look behind a statement.
 pub struct Guard {
@@ -100,13 +106,26 @@ impl<C: crate::client::Client> Work<'_, C> {
     pub async fn nodes_have_changed(&mut self) -> Result<bool> {
         let kinds = self.epoch.snapshot.kinds;
         let (own, home) = (&self.herd.own, &self.herd.config.home);
-        let wait = format!("SELECT pg_catalog.pg_advisory_xact_lock_shared({CATALOG_LOCK})");
+        // Anybody may hold it for long: a connection that others need waits for a moment only.
+        let wait = format!(
+            "SELECT pg_catalog.set_config('lock_timeout', '200ms', true), pg_catalog.pg_advisory_xact_lock_shared({CATALOG_LOCK})"
+        );
         self.client.waits();
-        tokio::select! {
-            biased;
-            () = self.client.cancelled() => return Err(ExecError::cancelled()),
-            waited = own.rows(home, &wait) => waited?,
-        };
+        loop {
+            let waited = async {
+                let waited = own.rows(home, &wait).await;
+                if matches!(&waited, Err(PoolError::Server(e)) if e.code() == sqlstate::LOCK_NOT_AVAILABLE) {
+                    tokio::time::sleep(PAUSE).await;
+                    return Ok(false);
+                }
+                waited.map(|_| true)
+            };
+            tokio::select! {
+                biased;
+                () = self.client.cancelled() => return Err(ExecError::cancelled()),
+                waited = waited => if waited? { break },
+            }
+        }
         let changed = format!("SELECT 1 FROM herd.epoch WHERE members OPERATOR(pg_catalog.>) {kinds}::pg_catalog.int8");
         Ok(!own.rows(home, &changed).await?.is_empty())
     }

@@ -46,7 +46,7 @@ pub fn start(router: &Arc<Router>, address: SocketAddr, health: Arc<Health>) -> 
 async fn notice_who_left(router: Arc<Router>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        router.cancels.cancel_for_those_who_left().await;
+        router.cancels.cancel_for_those_who_left();
     }
 }
 
@@ -147,12 +147,19 @@ async fn recover(router: Arc<Router>, health: Arc<Health>, before: Arc<AtomicUsi
         if watches {
             finish_prepared(&snapshot, &mut conns).await;
         }
-        if let Some(home) = conns.get_mut(&snapshot.home)
-            && let Ok(rows) = home.simple("SELECT epoch FROM herd.epoch").await
-            && let Some(epoch) = rows.first().and_then(|r| r[0].as_deref()?.parse().ok())
-            && let Err(e) = router.herd.refresh(Some(epoch)).await
-        {
-            tracing::debug!(error = %e, "the catalog could not be loaded");
+        if let Some(home) = conns.get_mut(&snapshot.home) {
+            let newest = async {
+                if let Ok(rows) = home.simple("SELECT epoch FROM herd.epoch").await
+                    && let Some(epoch) = rows.first().and_then(|r| r[0].as_deref()?.parse().ok())
+                    && let Err(e) = router.herd.refresh(Some(epoch)).await
+                {
+                    tracing::debug!(error = %e, "the catalog could not be loaded");
+                }
+            };
+            // What was decided on other nodes is ended there, whatever becomes of home.
+            if tokio::time::timeout(RECOVERY_LIMIT, newest).await.is_err() {
+                conns.remove(&snapshot.home);
+            }
         }
         if let Some(home) = conns.get_mut(&snapshot.home) {
             match tokio::time::timeout(RECOVERY_LIMIT, exec::undo_orphans(home, &router.herd)).await {

@@ -6,20 +6,20 @@
 //! Sessions of other routers are known by what these write into `herd.backend` on home, which they do while they see
 //! somebody wait whom they can't place. It does not know what sessions do.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use exec::GIVES_WAY;
+use futures_util::future::join_all;
 use pool::Conn;
 use session::Router;
 
 use super::circles::{Backend, Edge, Owner, Victim, Waits, circles};
 
 const EVERY: Duration = Duration::from_millis(500);
-/// A node that does not answer keeps nobody waiting for longer.
-const LIMIT: Duration = Duration::from_secs(2);
+/// A node that does not answer keeps the others' circles waiting for no longer; what is known without it is judged.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// What other routers have written is believed for so long: two of their rounds.
 const BELIEVED: &str = "1500 milliseconds";
 
@@ -29,24 +29,19 @@ pub async fn watch(router: Arc<Router>) {
     let mut last: HashSet<Vec<Edge>> = HashSet::new();
     loop {
         tokio::time::sleep(EVERY).await;
-        match tokio::time::timeout(LIMIT, round(&router, &mut conns)).await {
-            Ok(found) => {
-                for (circle, victim) in &found {
-                    let Some((session, tries_again)) = victim else { continue };
-                    if *tries_again || last.contains(circle) {
-                        match tries_again {
-                            true => tracing::debug!(session, "a job's locks are part of a deadlock: it will try again"),
-                            false => {
-                                tracing::info!(session, "deadlock across nodes: the youngest transaction is cancelled")
-                            }
-                        }
-                        router.cancels.cancel_for_deadlock(*session).await;
-                    }
+        let found = round(&router, &mut conns).await;
+        for (circle, victim) in &found {
+            let Some((session, tries_again)) = *victim else { continue };
+            if tries_again || last.contains(circle) {
+                match tries_again {
+                    true => tracing::debug!(session, "a job's locks are part of a deadlock: it will try again"),
+                    false => tracing::info!(session, "deadlock across nodes: the youngest transaction is cancelled"),
                 }
-                last = found.into_keys().collect();
+                let router = router.clone();
+                tokio::spawn(async move { router.cancels.cancel_for_deadlock(session).await });
             }
-            Err(_) => conns.clear(),
         }
+        last = found.into_keys().collect();
     }
 }
 
@@ -57,33 +52,40 @@ async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<E
     if snapshot.nodes.len() < 2 || own.is_empty() {
         return HashMap::new();
     }
-    conns.retain(|node, c| !c.is_broken() && snapshot.node(*node).is_some());
+    let sql = format!(
+        "SELECT a.pid, extract(epoch FROM a.xact_start), extract(epoch FROM a.query_start), b, \
+                pg_catalog.starts_with(a.query, {}) \
+         FROM pg_catalog.pg_stat_activity a \
+         LEFT JOIN LATERAL unnest(CASE a.wait_event_type WHEN 'Lock' THEN pg_catalog.pg_blocking_pids(a.pid) END) b ON true \
+         WHERE a.xact_start IS NOT NULL AND a.backend_type = 'client backend'",
+        catalog::quote_literal(GIVES_WAY)
+    );
+    let mut before = std::mem::take(conns);
+    let asked = snapshot.nodes.iter().map(|node| {
+        let conn = before.remove(&node.id).filter(|conn| !conn.is_broken());
+        let answered = async {
+            let mut conn = match conn {
+                Some(conn) => conn,
+                None => router.herd.admin(&snapshot, node.id).await.ok()?,
+            };
+            let rows = conn.simple(&sql).await.ok()?;
+            Some((conn, rows))
+        };
+        async { (node.id, tokio::time::timeout(ANSWER_MAX, answered).await.ok().flatten()) }
+    });
     let mut waits = Waits::default();
-    for node in &snapshot.nodes {
-        if let Entry::Vacant(place) = conns.entry(node.id)
-            && let Ok(conn) = router.herd.admin(&snapshot, node.id).await
-        {
-            place.insert(conn);
-        }
-        let Some(conn) = conns.get_mut(&node.id) else { continue };
-        let sql = format!(
-            "SELECT a.pid, extract(epoch FROM a.xact_start), extract(epoch FROM a.query_start), b, \
-                    pg_catalog.starts_with(a.query, {}) \
-             FROM pg_catalog.pg_stat_activity a \
-             LEFT JOIN LATERAL unnest(CASE a.wait_event_type WHEN 'Lock' THEN pg_catalog.pg_blocking_pids(a.pid) END) b ON true \
-             WHERE a.xact_start IS NOT NULL AND a.backend_type = 'client backend'",
-            catalog::quote_literal(GIVES_WAY)
-        );
-        let Ok(rows) = conn.simple(&sql).await else { continue };
+    for (node, answer) in join_all(asked).await {
+        let Some((conn, rows)) = answer else { continue };
+        conns.insert(node, conn);
         for row in rows {
             let text = |i: usize| row.get(i).and_then(|v| v.clone()).unwrap_or_default();
             let Ok(pid) = text(0).parse() else { continue };
-            waits.began.insert((node.id, pid), text(1).parse().unwrap_or(0.0));
+            waits.began.insert((node, pid), text(1).parse().unwrap_or(0.0));
             if text(4) == "t" {
-                waits.give_way.insert((node.id, pid));
+                waits.give_way.insert((node, pid));
             }
             if let Ok(holder) = text(3).parse() {
-                waits.edges.push(Edge { waiter: (node.id, pid), holder: (node.id, holder), since: text(2) });
+                waits.edges.push(Edge { waiter: (node, pid), holder: (node, holder), since: text(2) });
             }
         }
     }
@@ -97,9 +99,10 @@ async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<E
     if waits.edges.iter().any(stranger)
         && let Some(home) = conns.get_mut(&snapshot.home)
     {
-        match exchange(home, &me, &own).await {
-            Ok(theirs) => owners.extend(theirs),
-            Err(e) => tracing::debug!(error = %e, "no word of other routers' sessions"),
+        match tokio::time::timeout(ANSWER_MAX, exchange(home, &me, &own)).await {
+            Ok(Ok(theirs)) => owners.extend(theirs),
+            Ok(Err(e)) => tracing::debug!(error = %e, "no word of other routers' sessions"),
+            Err(_) => drop(conns.remove(&snapshot.home)),
         }
     }
     let ours = |victim: Victim| (victim.owner.0 == me).then_some((victim.owner.1, victim.tries_again));

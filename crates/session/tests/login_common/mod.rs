@@ -61,7 +61,7 @@ pub fn config(auth: Auth) -> LoginConfig {
     LoginConfig {
         liveness: pool::Liveness::CLIENT,
         auth,
-        tls: None,
+        tls: Default::default(),
         tls_required: false,
         login_timeout: Duration::from_secs(20),
         server_parameters: Arc::new(Vec::new),
