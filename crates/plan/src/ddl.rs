@@ -44,7 +44,7 @@ pub use inert::inert;
 pub use lock::{LockMode, Right, TableLocks, locks, reaches_others, read_by, with_partitions};
 pub use materialized::Materialized;
 pub use mode::{
-    Mode, changes_catalog, checks_rows, command, holds_sequences, in_pg_temp, is_temporary, keeps_rows, made_temporary,
+    Mode, changes_catalog, checks_rows, command, in_pg_temp, is_temporary, keeps_rows, made_temporary,
     makes_temporary_function, makes_temporary_type, temporary_type,
 };
 pub use partition::Partition;

@@ -90,8 +90,6 @@ pub struct Transaction {
     pub defers: bool,
     /// The client has deferred constraints in it.
     pub sets_constraints: bool,
-    /// It has restarted or changed sequences, which it holds locked: nobody beside it can take values of them.
-    pub holds_sequences: bool,
     /// Tells apart what statements mean before and after each of its changes of the schema; `None`: it has made none.
     pub schema_fingerprint: Option<u64>,
     /// It has set what outlives it: whoever has a connection of its next must not have that.
@@ -222,7 +220,6 @@ impl Transaction {
         self.history.clear();
         self.state = if block { State::Block } else { State::Implicit };
         self.raised_to = None;
-        self.holds_sequences = false;
         self.leaves_settings = false;
         self.cut.clear();
         (self.now, self.clock) = (None, None);

@@ -156,6 +156,7 @@ impl Sink {
     ) -> Result<Sink> {
         let given = columns.len();
         let filled = filled::missing(work, &relation, &mut columns)?;
+        filled::may_be_taken(work, &relation, &filled).await?;
         let is_moment = |(_, c): &(usize, &usize)| plan::clock_text::may_hold(relation.columns[**c].type_oid);
         let moments = match relation.is_reference() {
             true => columns[..given].iter().enumerate().filter(is_moment).map(|(at, _)| at).collect(),

@@ -240,20 +240,3 @@ pub fn keeps_rows(statement: &NodeEnum) -> bool {
     };
     into.is_some_and(|i| i.on_commit != OncommitDrop as i32 && i.on_commit != OncommitDeleteRows as i32)
 }
-
-/// It locks sequences to the end of its transaction.
-pub fn holds_sequences(statement: &NodeEnum) -> bool {
-    use ast::AlterTableType as A;
-    let of_identity = |n: &ast::Node| match &n.node {
-        Some(NodeEnum::AlterTableCmd(c)) => [A::AtAddIdentity, A::AtSetIdentity, A::AtDropIdentity, A::AtChangeOwner]
-            .iter()
-            .any(|k| c.subtype == *k as i32),
-        _ => false,
-    };
-    match statement {
-        NodeEnum::TruncateStmt(t) => t.restart_seqs,
-        NodeEnum::AlterSeqStmt(_) => true,
-        NodeEnum::AlterTableStmt(a) => a.cmds.iter().any(of_identity),
-        _ => false,
-    }
-}

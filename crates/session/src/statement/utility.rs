@@ -83,7 +83,6 @@ impl Session {
             },
         };
         self.refuse_in_use(statement, bound.is_some(), true).await?;
-        self.transaction.holds_sequences |= self.transaction.is_active() && plan::ddl::holds_sequences(statement);
         self.pg_temp_changed(makes).await?;
         if plan::ddl::changes_catalog(statement) {
             match self.transaction.is_active()

@@ -56,14 +56,35 @@ pub(super) fn missing<C: Client>(
         }
         columns.push(i);
     }
-    if filled.iter().any(|f| f.sequence.is_some()) && work.transaction.holds_sequences {
-        let message = format!(
-            "this transaction has made or changed sequences: values for {} can't be taken beside it before it commits",
-            catalog::qualified(&relation.schema, &relation.name)
-        );
-        return Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("COMMIT first, or give the values."));
-    }
     Ok(filled)
+}
+
+/// Values are taken beside the transaction: an error where that would wait for the transaction itself, which has made or changed a sequence and so
+/// holds a lock on it that keeps `nextval` waiting.
+pub(super) async fn may_be_taken<C: Client>(
+    work: &mut Work<'_, C>,
+    relation: &Relation,
+    filled: &[Filled],
+) -> Result<()> {
+    let home = work.epoch.snapshot.home;
+    let sequences: Vec<String> = filled.iter().filter_map(|f| Some(f.sequence.as_ref()?.0.to_string())).collect();
+    if sequences.is_empty() || !work.transaction.is_active() || !work.transaction.has(home) {
+        return Ok(());
+    }
+    let held = format!(
+        "SELECT FROM pg_catalog.pg_locks WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted \
+         AND locktype OPERATOR(pg_catalog.=) 'relation' AND relation OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) \
+         AND mode OPERATOR(pg_catalog.<>) ALL ('{{AccessShareLock,RowShareLock,RowExclusiveLock}}')",
+        sequences.join(",")
+    );
+    if work.ask_home(&held).await?.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "this transaction has made or changed sequences: values for {} can't be taken beside it before it commits",
+        catalog::qualified(&relation.schema, &relation.name)
+    );
+    Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("COMMIT first, or give the values."))
 }
 
 impl Filled {
