@@ -395,7 +395,7 @@ impl Session {
                 self.cursors.clear();
                 self.pg_temp.clear();
                 self.sequences.lose();
-                self.unpin();
+                self.unpin().await;
                 self.refresh_context();
                 Ok(Forwarded { tag: "DISCARD ALL".into(), ..Default::default() })
             }
@@ -412,10 +412,13 @@ impl Session {
         }
     }
 
-    /// The session's own connection goes back, after a reset.
-    pub fn unpin(&mut self) {
+    /// The session's own connection goes back, after a reset. A cancel that is on its way to it would meet whoever has it next.
+    pub async fn unpin(&mut self) {
         if let Some(mut lane) = self.pin.take() {
             lane.conn.tainted = true;
+            if !exec::Client::given_back(&mut self.io, &lane.conn.cancel_key()).await {
+                lane.conn.mark_broken();
+            }
         }
         self.pin = Pin::Free;
         self.pins = 0;

@@ -9,6 +9,7 @@ use wire::{ErrorFields, sqlstate};
 use catalog::schema::CATALOG_LOCK;
 use catalog::{Definition, DistributionPlan, NodeId, NodeSql, Relation, Snapshot, objects};
 use plan::admin::{AdminCall, AdminFunction};
+use pool::PoolError;
 
 use crate::admin::AdminDone;
 use crate::client::{Answer, Client};
@@ -95,7 +96,9 @@ impl<C: Client> Work<'_, C> {
                         )
                     })?
                     .id;
-                (catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?, None)
+                let mut plan = catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?;
+                self.leave_out_who_is_gone(id, &mut plan).await?;
+                (plan, None)
             }
         };
         let joining = value.filter(|_| call.function == AdminFunction::AddNode);
@@ -116,6 +119,25 @@ impl<C: Client> Work<'_, C> {
             (None, _) => Vec::new(),
         };
         Ok(self.answer(&call, described, &text, plan.after_commit, true))
+    }
+
+    /// A node that is removed need not be there any more: nobody waits for a machine that will not come back.
+    async fn leave_out_who_is_gone(&mut self, node: NodeId, plan: &mut DistributionPlan) -> Result<()> {
+        // By a new connection: one that has been there for long does not tell that its server hangs.
+        let target = self.herd.target(&self.epoch.snapshot, node)?;
+        let trouble = match self.herd.own.connect(&target).await {
+            Err(e @ (PoolError::Connect { .. } | PoolError::Closed { .. } | PoolError::Timeout { .. })) => e,
+            answered => return Ok(answered.map(drop)?),
+        };
+        plan.after.retain(|part| part.node != node);
+        let warning = ErrorFields::with_severity(
+            "WARNING",
+            sqlstate::WARNING,
+            format!("the node is removed from the herd, and not asked: {trouble}"),
+        )
+        .hint("If its server comes back, nothing of the herd's is dropped on it: DROP SCHEMA herd, herd_shards CASCADE there before it is used for anything else.");
+        self.client.tell(Answer::Notice(&warning));
+        Ok(())
     }
 
     /// Answers a call of which nothing is left to do.

@@ -54,19 +54,20 @@ impl<C: Client> Work<'_, C> {
             && !self.transaction.is_active()
             && self.settings.get(PLAN_CACHE_MODE).is_none();
         self.planned_once = one_plan.then(|| self.settings.with(PLAN_CACHE_MODE, ONE_PLAN));
-        let lanes = self.ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
-            match take_opened(opened, p.lane.node, &part.sql) {
-                Some(portal) => {
-                    p.lane.columns = part.columns.clone();
-                    rows::send_opened(&mut p.lane, &portal);
+        let lanes = self
+            .ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
+                match take_opened(opened, p.lane.node, &part.sql) {
+                    Some(portal) => {
+                        p.lane.columns = part.columns.clone();
+                        rows::send_opened(&mut p.lane, &portal);
+                    }
+                    None => {
+                        let foreign = p.lane.node != home;
+                        rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
+                    }
                 }
-                None => {
-                    let foreign = p.lane.node != home;
-                    rows::send_statement(&mut p.lane, mark.as_deref(), part, foreign, result_formats);
-                }
-            }
-        })
-        .await;
+            })
+            .await;
         self.planned_once = None;
         lanes
     }

@@ -73,7 +73,7 @@ impl Session {
         if self.transaction.is_active() {
             self.rollback().await;
         }
-        self.unpin();
+        self.unpin().await;
         self.sequences.lose();
         self.io.close().await;
     }
