@@ -168,10 +168,11 @@ fn facts() -> Facts {
         temporary: vec![catalog::TemporaryRelation::named("scratch")],
         indexes: HashMap::from([
             table("orders_note_idx", "public", "orders"),
-            table("public.orders_taken", "public", "orders"),
             table("countries_name_idx", "public", "countries"),
             table("notes_idx", "public", "notes"),
         ]),
+        creation_schema: "public".into(),
+        taken: Some("public.orders_taken".into()),
         index_name: Some("chosen_idx".into()),
         definition: Some(" SELECT rows.v\n   FROM herd.materialized() rows(v bigint)\nUNION ALL\n SELECT query.v\n   FROM ( SELECT orders.id AS v\n           FROM public.orders) query\n  WHERE false".into()),
         unguessed: 0,

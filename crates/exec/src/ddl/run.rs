@@ -72,9 +72,7 @@ impl<C: Client> Work<'_, C> {
             // What was asked went by the old snapshot's names.
             answers = work.ask(mode, statement, &facts).await?;
         }
-        facts.indexes = std::mem::take(&mut answers.indexes);
-        facts.index_name = answers.index_name.take();
-        facts.definition = answers.definition.take();
+        facts.take(&mut answers);
         let ddl = classify(statement, &sql, &work.epoch.snapshot, &facts);
         let done = work.run_ddl(ddl, statement, &sql, &facts, &answers, block).await;
         match done {

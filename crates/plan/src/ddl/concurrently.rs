@@ -15,7 +15,7 @@ use super::{Ddl, Decided};
 pub fn create(cx: &Cx, s: &IndexStmt, table: &Relation) -> Decided {
     let index = catalog::qualified(&table.schema, &s.idxname);
     let text = |s: IndexStmt| deparse(NodeEnum::IndexStmt(Box::new(s)));
-    if cx.facts.indexes.contains_key(&index) {
+    if cx.is_taken((Some(&table.schema), &s.idxname)) {
         // It is there: home says so, as an error or a notice, and nothing else happens.
         let home = text(IndexStmt { concurrent: false, ..s.clone() })?;
         return Ok(Ddl::Autocommit(Box::new(cx.home_and(vec![Step::new(home)], vec![]))));

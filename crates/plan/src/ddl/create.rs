@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use crate::Refusal;
 use catalog::{Placement, RelationKind};
-use sql::ast::{self, Node, ObjectType, RangeVar};
+use sql::ast::{self, Node, ObjectType};
 use sql::{NodeEnum, names, relations, search};
 
 use super::facts::Facts;
@@ -61,7 +61,8 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
     }
     let own = if reads.local { read_whole(s, query, reads)?.filter(|_| reads.distributed) } else { None };
     let mut view = None;
-    let elsewhere = match (reads.local, cx.find(name)) {
+    let made = cx.made(rv);
+    let elsewhere = match (reads.local, cx.find(made)) {
         // Its rights and comments are home's alone yet.
         (false, Some(old))
             if s.replace && is_view(old) && cx.view_is_local(old) && (reads.distributed || reads.reference) =>
@@ -72,7 +73,7 @@ pub fn view(cx: &Cx, s: &ast::ViewStmt) -> Decided {
         (false, _) => vec![Step::new(cx.sql)],
         // What took its place there reads other tables now.
         (true, Some(old)) if s.replace && is_view(old) && !cx.view_is_local(old) => {
-            vec![Step::new(format!("DROP VIEW IF EXISTS {}", text(name)))]
+            vec![Step::new(format!("DROP VIEW IF EXISTS {}", text(made)))]
         }
         (true, _) if own.is_none() => return Ok(Ddl::Home),
         (true, _) => vec![],
@@ -129,7 +130,8 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
         refuse_writes(cx, query)?;
         return Ok(Ddl::Home);
     }
-    let exists = s.if_not_exists && creation_name(cx, rv).is_some_and(|name| cx.find(name).is_some());
+    let made = cx.made(rv);
+    let exists = s.if_not_exists && cx.is_taken(made);
     let materialized = super::place::object_type(s.objtype) == ObjectType::ObjectMatview;
     if exists || into.skip_data && !materialized {
         return Ok(Ddl::Home);
@@ -140,9 +142,7 @@ pub fn table_as(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
     let create = without_data(s)?;
     let Some(query) = &query.node else { return Ok(Ddl::Home) };
     // Whatever the path finds before it.
-    let (schema, name) = names::table(rv);
-    let made = if rv.relpersistence == "t" { text((Some("pg_temp"), name)) } else { text((schema, name)) };
-    let insert = format!("INSERT INTO {made} {}", sql::deparse(query)?);
+    let insert = format!("INSERT INTO {} {}", text(made), sql::deparse(query)?);
     Ok(Ddl::CreateTableAs { create, insert })
 }
 
@@ -178,15 +178,6 @@ fn refuse_writes(cx: &Cx, query: &Node) -> Result<(), Refusal> {
             format!("changing \"{}\", which several nodes hold, in WITH is not supported here", r.name),
             "Run it as a statement of its own in one transaction with the other.",
         )),
-    }
-}
-
-/// The table a CREATE of this name would run into: without a schema, that of the first schema that exists.
-fn creation_name<'n>(cx: &'n Cx, rv: &'n RangeVar) -> Option<Name<'n>> {
-    let (schema, name) = names::table(rv);
-    match schema {
-        Some(_) => Some((schema, name)),
-        None => cx.find((None, name)).map(|r| (Some(r.schema.as_str()), name)),
     }
 }
 

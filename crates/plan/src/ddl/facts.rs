@@ -21,6 +21,10 @@ pub struct Facts {
     pub temporary: Vec<TemporaryRelation>,
     /// Schema and name of the table of each index the statement names, by the index's name as written.
     pub indexes: HashMap<String, (String, String)>,
+    /// Where home makes what is given no schema.
+    pub creation_schema: String,
+    /// What the statement is to make, qualified and quoted, if home has a relation of that name.
+    pub taken: Option<String>,
     /// A free name for an index that was given none.
     pub index_name: Option<String>,
     /// What the materialized view that is to be refreshed is made of.
@@ -35,8 +39,20 @@ pub struct Answers {
     pub epoch: i64,
     pub current_schema: String,
     pub indexes: HashMap<String, (String, String)>,
+    pub taken: Option<String>,
     pub index_name: Option<String>,
     pub definition: Option<String>,
+}
+
+impl Facts {
+    /// Takes what home said.
+    pub fn take(&mut self, answers: &mut Answers) {
+        self.creation_schema = answers.current_schema.clone();
+        self.indexes = std::mem::take(&mut answers.indexes);
+        self.taken = answers.taken.take();
+        self.index_name = answers.index_name.take();
+        self.definition = answers.definition.take();
+    }
 }
 
 /// PostgreSQL's limit on names (NAMEDATALEN − 1).
@@ -57,6 +73,14 @@ pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &F
             " UNION ALL SELECT 'index', {literal}, n.nspname::pg_catalog.text, c.relname::pg_catalog.text FROM pg_catalog.pg_index x \
              JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) x.indrelid JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
              WHERE x.indexrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({literal})"
+        );
+    }
+    if let Some((schema, name)) = made(statement, snapshot, facts) {
+        let schema = schema.map_or("pg_catalog.current_schema()::pg_catalog.text".to_string(), quote_literal);
+        let literal = quote_literal(name);
+        sql += &format!(
+            " UNION ALL SELECT 'taken', NULL, {schema}, {literal} \
+             WHERE pg_catalog.to_regclass(pg_catalog.quote_ident({schema}) OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) pg_catalog.quote_ident({literal})) IS NOT NULL"
         );
     }
     if let Some((schema, base)) = wanted_index_name(statement, snapshot, facts) {
@@ -92,6 +116,7 @@ pub fn answers(rows: Vec<Row>) -> Answers {
         match what.as_str() {
             "epoch" => answers.epoch = value.parse().unwrap_or(0),
             "schema" => answers.current_schema = value,
+            "taken" => answers.taken = Some(catalog::qualified(place::without_number(&schema), &name)),
             "definition" => answers.definition = Some(value),
             "index" => {
                 answers.indexes.insert(value, (schema, name));
@@ -119,14 +144,24 @@ fn index_names(statement: &NodeEnum, snapshot: &Snapshot, facts: &Facts) -> Vec<
         NodeEnum::CommentStmt(s) if place::object_type(s.objtype) == ObjectType::ObjectIndex => {
             s.object.as_deref().and_then(of_object).into_iter().collect()
         }
-        NodeEnum::IndexStmt(s) if !s.idxname.is_empty() => {
-            let table = s.relation.as_ref().and_then(|rv| {
-                let (schema, name) = names::table(rv);
-                snapshot.resolve(schema, name, &facts.search_path)
-            });
-            table.map(|t| catalog::qualified(&t.schema, &s.idxname)).into_iter().collect()
-        }
         _ => vec![],
+    }
+}
+
+/// What may be there already, which PostgreSQL looks for in the one schema that it would be made in.
+fn made<'s>(statement: &'s NodeEnum, snapshot: &'s Snapshot, facts: &Facts) -> Option<Name<'s>> {
+    match statement {
+        NodeEnum::CreateTableAsStmt(s) if s.if_not_exists => {
+            let rv = s.into.as_deref()?.rel.as_ref()?;
+            let (schema, name) = names::table(rv);
+            Some((schema.or((rv.relpersistence == "t").then_some("pg_temp")), name))
+        }
+        NodeEnum::IndexStmt(s) if !s.idxname.is_empty() => {
+            let (schema, name) = names::table(s.relation.as_ref()?);
+            let table = snapshot.resolve(schema, name, &facts.search_path)?;
+            Some((Some(&table.schema), &s.idxname))
+        }
+        _ => None,
     }
 }
 

@@ -56,7 +56,8 @@ pub fn create(cx: &Cx, s: &ast::CreateTableAsStmt) -> Decided {
         return Ok(Ddl::Home);
     };
     let Some(rv) = &into.rel else { return Ok(Ddl::Home) };
-    let view = names::table(rv);
+    // Whatever the path finds before it.
+    let view = cx.made(rv);
     let columns = names::strings(&into.col_names).iter().map(|c| quote_ident(c)).collect();
     let query = sql::deparse(query)?;
     Ok(Ddl::Materialize(Box::new(Materialized {

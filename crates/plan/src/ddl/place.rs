@@ -58,6 +58,20 @@ impl<'a> Cx<'a> {
         found
     }
 
+    /// The name of what is to be made, with the schema that it is made in: others of the path may have one of that name.
+    pub fn made<'n>(&'n self, rv: &'n RangeVar) -> Name<'n> {
+        let (schema, name) = names::table(rv);
+        let temporary = (rv.relpersistence == "t").then_some("pg_temp");
+        let first = Some(without_number(&self.facts.creation_schema)).filter(|s| !s.is_empty());
+        (schema.or(temporary).or(first), name)
+    }
+
+    /// Home has a relation of the name of what is to be made.
+    pub fn is_taken(&self, (schema, name): Name) -> bool {
+        self.facts.taken.as_deref() == Some(text((schema, name)).as_str())
+            || schema.is_some() && self.find((schema, name)).is_some()
+    }
+
     /// A distributed or reference table.
     pub fn herd(&self, name: Name) -> Option<&'a Arc<Relation>> {
         self.find(name).filter(|r| is_herd(r))
@@ -195,6 +209,11 @@ pub fn detached(cmd: &Node) -> Option<&RangeVar> {
 pub fn partitions(r: &Relation, node: NodeId) -> Vec<String> {
     let Some(d) = r.distribution().filter(|d| !d.is_partitioned()) else { return vec![] };
     d.group.shards.iter().filter(|s| s.node == node).map(|s| d.partition(s.number)).collect()
+}
+
+/// The schema as its session names it: `pg_temp_3` is `pg_temp`.
+pub fn without_number(schema: &str) -> &str {
+    if schema.starts_with("pg_temp_") { "pg_temp" } else { schema }
 }
 
 /// A name as it was written, quoted.

@@ -1,0 +1,80 @@
+"""What only home has (local tables, other schemas of the path) changes nothing of what a statement makes, drops and locks on the other nodes."""
+
+import contextlib
+
+import psycopg
+import pytest
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.timeout(120)]
+
+
+@contextlib.contextmanager
+def _schemas(herd, *names):
+    """A connection that looks in these schemas, first to last, which are there for the test alone."""
+    with herd.connect() as c:
+        for name in names:
+            c.execute(f"drop schema if exists {name} cascade")
+            c.execute(f"create schema {name}")
+        c.execute(f"set search_path = {', '.join(names)}")
+        yield c
+        for name in names:
+            c.execute(f"drop schema if exists {name} cascade")
+
+
+def _on_nodes(herd_many, sql):
+    """What each node answers by itself, home first."""
+    rows = []
+    for node in herd_many.node_servers:
+        with node.connect() as direct:
+            rows.append(direct.execute(sql).fetchall())
+    return rows
+
+
+def _distributed(c, schema):
+    c.execute(f"create table {schema}.t (id int primary key, age int)")
+    c.execute(f"select create_distributed_table('{schema}.t', 'id')")
+    c.execute(f"insert into {schema}.t select g, g from generate_series(1, 100) g")
+
+
+def test_a_table_of_a_later_schema_is_not_in_the_way(herd):
+    with _schemas(herd, "made_first", "made_later") as c:
+        _distributed(c, "made_later")
+        c.execute("create table made_later.r (id int)")
+        c.execute("create table made_later.m (id int)")
+        c.execute("create table if not exists r as select * from t")
+        assert c.execute("select count(*) from made_first.r").fetchone() == (100,)
+        c.execute("create materialized view if not exists m as select * from t")
+        assert c.execute("select count(*) from made_first.m").fetchone() == (100,)
+        # What is there in the schema itself is.
+        c.execute("create table if not exists r as select * from t where id < 10")
+        c.execute("create materialized view if not exists m as select * from t where id < 10")
+        assert c.execute("select (select count(*) from made_first.r), (select count(*) from made_first.m)").fetchone() == (100, 100)
+        # Whatever it is.
+        c.execute("create type made_first.composed as (a int)")
+        c.execute("create table if not exists composed as select * from t")
+        assert c.execute("select count(*) from made_later.r").fetchone() == (0,)
+
+
+def test_a_temporary_table_is_not_filled_in_its_place(herd):
+    with _schemas(herd, "made_beside") as c:
+        _distributed(c, "made_beside")
+        c.execute("create temp table r (id int, age int)")
+        c.execute("create table r as select * from t")
+        assert c.execute("select (select count(*) from made_beside.r), (select count(*) from r)").fetchone() == (100, 0)
+        c.execute("create temp table if not exists r as select * from t")
+        assert c.execute("select count(*) from r").fetchone() == (0,)
+        c.execute("create temp table m (id int)")
+        c.execute("create materialized view m as select * from t")
+        assert c.execute("select count(*) from made_beside.m").fetchone() == (100,)
+
+
+def test_a_view_of_a_later_schema_is_not_replaced(herd, herd_many):
+    with _schemas(herd, "viewed_first", "viewed_later") as c:
+        _distributed(c, "viewed_later")
+        c.execute("create view viewed_later.v as select id from t")
+        c.execute("create table viewed_first.own (id int)")
+        c.execute("create or replace view v as select * from own")
+        is_there = "select to_regclass('viewed_later.v') is not null"
+        assert _on_nodes(herd_many, is_there) == [[(True,)], [(True,)]]
+        assert c.execute("select count(*) from viewed_later.v").fetchone() == (100,)
+        assert c.execute("select count(*) from v").fetchone() == (0,)
