@@ -78,3 +78,27 @@ def test_a_view_of_a_later_schema_is_not_replaced(herd, herd_many):
         assert _on_nodes(herd_many, is_there) == [[(True,)], [(True,)]]
         assert c.execute("select count(*) from viewed_later.v").fetchone() == (100,)
         assert c.execute("select count(*) from v").fetchone() == (0,)
+
+
+def test_a_column_that_is_there_stays_as_it_is(herd, herd_many):
+    with _schemas(herd, "added") as c:
+        _distributed(c, "added")
+        c.execute("alter table t add column ts timestamptz")
+        c.execute("alter table t add column if not exists ts timestamptz default now()")
+        c.execute("alter table t add column if not exists age int default random() unique")
+        defaults = "select count(*) from pg_attrdef d join pg_class c on c.oid = adrelid where relnamespace = 'added'::regnamespace"
+        assert _on_nodes(herd_many, defaults) == [[(0,)], [(0,)]]
+        c.execute("create table numbered (id int primary key)")
+        c.execute("select create_distributed_table('numbered', 'id')")
+        for _ in range(2):
+            c.execute("alter table numbered add column if not exists n bigserial")
+            c.execute("insert into numbered select coalesce(max(id), 0) + 1 from numbered")
+        assert c.execute("select count(distinct n) from numbered").fetchone() == (2,)
+        with c.transaction():
+            c.execute("alter table numbered add column other timestamptz")
+            c.execute("alter table numbered add column if not exists other timestamptz default now()")
+        assert _on_nodes(herd_many, defaults) == [[(1,)], [(1,)]]
+        # Otherwise it is added.
+        c.execute("alter table numbered add column if not exists at timestamptz default now()")
+        c.execute("insert into numbered (id) values (7)")
+        assert c.execute("select count(*) from numbered where at is null").fetchone() == (0,)

@@ -267,6 +267,11 @@ impl Parts {
     }
 
     fn add_column(&mut self, cx: &Cx, r: &Relation, c: &AlterTableCmd, d: &ast::ColumnDef) -> Result<(), Refusal> {
+        if c.missing_ok && r.column(&d.colname).is_some() {
+            // PostgreSQL says so, and looks at nothing else of it.
+            self.both(c);
+            return Ok(());
+        }
         let added = column::add(cx, r, d)?;
         match added.definition {
             Some(definition) => {
@@ -276,6 +281,9 @@ impl Parts {
                 });
             }
             None => self.both(c),
+        }
+        if c.missing_ok && (added.later_default.is_some() || added.check.is_some()) {
+            self.checks.push(column::has_come(r, &d.colname));
         }
         if let Some(expression) = added.later_default {
             self.then.push(node(AlterTableCmd {

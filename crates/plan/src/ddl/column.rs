@@ -5,6 +5,7 @@ use catalog::{Relation, quote_literal};
 use sql::ast::{self, ConstrType, Node};
 use sql::body::Body;
 use sql::{NodeEnum, build, names};
+use wire::sqlstate;
 
 use super::constraint;
 use super::place::{Cx, of_relation};
@@ -131,6 +132,23 @@ fn only_if_empty(table: &Relation, what: &str, column: &str) -> Check {
                 "Add column \"{column}\" without a default, fill it by UPDATE, then give it its default by ALTER TABLE … ALTER COLUMN … SET DEFAULT."
             ),
         ),
+    }
+}
+
+/// ADD COLUMN IF NOT EXISTS was planned for a table without the column; it may have got one before it was locked.
+pub fn has_come(table: &Relation, column: &str) -> Check {
+    Check {
+        sql: format!(
+            "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass \
+             AND attname OPERATOR(pg_catalog.=) {} AND NOT attisdropped)",
+            quote_literal(&of_relation(table)),
+            quote_literal(column)
+        ),
+        refusal: Refusal {
+            sqlstate: sqlstate::OBJECT_IN_USE,
+            message: format!("column \"{column}\" of \"{}\" has come while this ran, and nothing was done", table.name),
+            hint: Some("Run the statement again.".into()),
+        },
     }
 }
 
