@@ -102,3 +102,21 @@ def test_a_column_that_is_there_stays_as_it_is(herd, herd_many):
         c.execute("alter table numbered add column if not exists at timestamptz default now()")
         c.execute("insert into numbered (id) values (7)")
         assert c.execute("select count(*) from numbered where at is null").fetchone() == (0,)
+
+
+def test_an_index_whose_name_is_taken_on_home_is_made_nowhere(herd, herd_many):
+    with _schemas(herd, "indexed") as c:
+        _distributed(c, "indexed")
+        c.execute("create table i (id int)")
+        notices = []
+        c.add_notice_handler(lambda n: notices.append(n.message_primary))
+        c.execute("create index if not exists i on t (age)")
+        c.execute("create unique index if not exists i on t (id)")
+        assert notices == ['relation "i" already exists, skipping'] * 2
+        with pytest.raises(psycopg.errors.DuplicateTable):
+            c.execute("create index i on t (age)")
+        with pytest.raises(psycopg.errors.DuplicateTable):
+            c.execute("create index concurrently i on t (age)")
+        c.execute("create index concurrently if not exists i on t (age)")
+        indexes = "select count(*) from pg_index where indrelid = 'indexed.t'::regclass"
+        assert _on_nodes(herd_many, indexes) == [[(1,)], [(1,)]]

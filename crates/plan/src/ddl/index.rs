@@ -40,8 +40,13 @@ pub fn create(cx: &Cx, s: &ast::IndexStmt) -> Decided {
     if s.concurrent {
         return concurrently::create(cx, &named, table);
     }
+    let skipped = s.if_not_exists && cx.is_taken((Some(&table.schema), &s.idxname));
     let tree = NodeEnum::IndexStmt(Box::new(named));
     let sql = if tree == *cx.statement { cx.sql.to_string() } else { deparse(tree)? };
+    if skipped {
+        // Perhaps by what only home has: home says so, and nothing else happens.
+        return Ok(Ddl::Nodes(Box::new(cx.home_and(vec![Step::new(sql)], vec![]))));
+    }
     let mut spread = cx.everywhere(&sql);
     spread.rights = table.distribution().map(|_| Rights { table: of_relation(table), new_owner: None });
     Ok(Ddl::Nodes(Box::new(spread)))
