@@ -120,3 +120,15 @@ def test_an_index_whose_name_is_taken_on_home_is_made_nowhere(herd, herd_many):
         c.execute("create index concurrently if not exists i on t (age)")
         indexes = "select count(*) from pg_index where indrelid = 'indexed.t'::regclass"
         assert _on_nodes(herd_many, indexes) == [[(1,)], [(1,)]]
+
+
+def test_a_temporary_view_is_dropped_in_front_of_the_others(herd, herd_many):
+    with _schemas(herd, "dropped_view") as c:
+        _distributed(c, "dropped_view")
+        c.execute("create view v as select * from t")
+        c.execute("create view w as select * from t")
+        c.execute("create temp view v as select 1 as one")
+        c.execute("drop view v, w")
+        is_there = "select to_regclass('dropped_view.v') is not null, to_regclass('dropped_view.w') is not null"
+        assert _on_nodes(herd_many, is_there) == [[(True, False)], [(True, False)]]
+        assert c.execute("select count(*) from v").fetchone() == (100,)

@@ -43,12 +43,11 @@ pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
         }),
         O::ObjectIndex => return drop_index(cx, s, pick(&objects, |name| cx.table_of_index(name).is_some())),
         // A node may have less than the snapshot knows; IF EXISTS is enough.
-        O::ObjectView => {
-            pick(&objects, |name| cx.find(name).is_none_or(|r| r.kind == RelationKind::View && !cx.view_is_local(r)))
-        }
-        O::ObjectSequence => {
-            pick(&objects, |name| !(name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1)))
-        }
+        O::ObjectView => pick(&objects, |name| {
+            !is_temporary(cx, name)
+                && cx.find(name).is_none_or(|r| r.kind == RelationKind::View && !cx.view_is_local(r))
+        }),
+        O::ObjectSequence => pick(&objects, |name| !is_temporary(cx, name)),
         O::ObjectTrigger | O::ObjectPolicy | O::ObjectRule => {
             let on = |o: &[&str]| {
                 o.split_last()
@@ -72,6 +71,14 @@ pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
         spread.push_home(FORGET);
     }
     Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+/// Home drops the session's own, whatever the other nodes would find of that name.
+fn is_temporary(cx: &Cx, (schema, name): Name) -> bool {
+    match schema {
+        Some(schema) => schema == "pg_temp",
+        None => cx.facts.temporary.iter().any(|t| t == name),
+    }
 }
 
 fn pick(objects: &[(Vec<&str>, &Node)], wanted: impl Fn(Name) -> bool) -> Vec<Node> {
