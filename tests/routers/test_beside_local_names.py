@@ -132,3 +132,21 @@ def test_a_temporary_view_is_dropped_in_front_of_the_others(herd, herd_many):
         is_there = "select to_regclass('dropped_view.v') is not null, to_regclass('dropped_view.w') is not null"
         assert _on_nodes(herd_many, is_there) == [[(True, False)], [(True, False)]]
         assert c.execute("select count(*) from v").fetchone() == (100,)
+
+
+def test_a_local_table_of_a_type_s_name_is_no_type(herd, herd_many):
+    with _schemas(herd, "typed") as c:
+        _distributed(c, "typed")
+        c.execute("create table path (id int)")
+        c.execute("create function length_of(p path) returns int language sql as 'select 1'")
+        c.execute("create domain way as path")
+        c.execute("create view v as select id, '((0,0),(1,1))'::path as p from t")
+        c.execute("create function row_of(p typed.path) returns int language sql as 'select 1'")
+        is_there = "select to_regproc('typed.length_of') is not null, to_regtype('typed.way') is not null, to_regclass('typed.v') is not null, to_regproc('typed.row_of') is not null"
+        assert _on_nodes(herd_many, is_there) == [[(True,) * 4], [(True, True, True, False)]]
+        c.execute("create function column_of(p path.id%type) returns int language sql as 'select 1'")
+        assert _on_nodes(herd_many, "select to_regproc('typed.column_of') is not null") == [[(True,)], [(False,)]]
+        # A path may have other types in front.
+        c.execute("set search_path = typed, pg_catalog")
+        c.execute("create function hidden(p path) returns int language sql as 'select 1'")
+        assert _on_nodes(herd_many, "select to_regproc('typed.hidden') is not null") == [[(True,)], [(False,)]]

@@ -295,7 +295,7 @@ impl<'n> Tables<'n> {
         let mut functions = self.functions.iter().flat_map(|f| cx.functions(*f));
         // What needs home, and the row types of local tables, may be on home alone.
         let of_home = functions.any(|f| f.needs_home)
-            || self.types.iter().any(|t| cx.find(*t).is_some_and(|r| !is_herd(r) && r.kind == RelationKind::Table));
+            || self.types.iter().any(|t| cx.rows_of(*t).is_some_and(|r| !is_herd(r) && r.kind == RelationKind::Table));
         reads.local |= of_home && !reads.distributed;
         reads.distributed |= self.functions.iter().any(|f| cx.functions(*f).any(|f| f.reads_herd_tables));
         reads

@@ -1,6 +1,6 @@
 //! What home is asked before a statement is classified, in one query. It does not judge the answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use catalog::schema::CATALOG_LOCK;
 use catalog::{Row, Snapshot, TemporaryRelation, quote_literal};
@@ -9,6 +9,7 @@ use sql::ast::{self, ObjectType};
 use sql::names;
 
 use super::materialized;
+use super::object;
 use super::mode::Mode;
 use super::place::{self, Name, text};
 
@@ -25,6 +26,8 @@ pub struct Facts {
     pub creation_schema: String,
     /// What the statement is to make, qualified and quoted, if home has a relation of that name.
     pub taken: Option<String>,
+    /// Names of types, as written, which are not those of the rows of the relations so called: PostgreSQL's own come first.
+    pub types: HashSet<String>,
     /// A free name for an index that was given none.
     pub index_name: Option<String>,
     /// What the materialized view that is to be refreshed is made of.
@@ -40,6 +43,7 @@ pub struct Answers {
     pub current_schema: String,
     pub indexes: HashMap<String, (String, String)>,
     pub taken: Option<String>,
+    pub types: HashSet<String>,
     pub index_name: Option<String>,
     pub definition: Option<String>,
 }
@@ -50,6 +54,7 @@ impl Facts {
         self.creation_schema = answers.current_schema.clone();
         self.indexes = std::mem::take(&mut answers.indexes);
         self.taken = answers.taken.take();
+        self.types = std::mem::take(&mut answers.types);
         self.index_name = answers.index_name.take();
         self.definition = answers.definition.take();
     }
@@ -74,6 +79,16 @@ pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &F
              JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) x.indrelid JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
              WHERE x.indexrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({literal})"
         );
+    }
+    for (name, of_column) in object::types_named(statement) {
+        let local = snapshot.resolve(name.0, name.1, &facts.search_path).is_some_and(|r| !place::is_herd(r));
+        if name.0.is_none() && local && !of_column {
+            let literal = quote_literal(&text(name));
+            sql += &format!(
+                " UNION ALL SELECT 'type', {literal}, NULL, NULL FROM pg_catalog.pg_type t \
+                 WHERE t.oid OPERATOR(pg_catalog.=) pg_catalog.to_regtype({literal}) AND t.typrelid OPERATOR(pg_catalog.=) 0"
+            );
+        }
     }
     if let Some((schema, name)) = made(statement, snapshot, facts) {
         let schema = schema.map_or("pg_catalog.current_schema()::pg_catalog.text".to_string(), quote_literal);
@@ -117,6 +132,9 @@ pub fn answers(rows: Vec<Row>) -> Answers {
             "epoch" => answers.epoch = value.parse().unwrap_or(0),
             "schema" => answers.current_schema = value,
             "taken" => answers.taken = Some(catalog::qualified(place::without_number(&schema), &name)),
+            "type" => {
+                answers.types.insert(value);
+            }
             "definition" => answers.definition = Some(value),
             "index" => {
                 answers.indexes.insert(value, (schema, name));

@@ -227,31 +227,39 @@ fn function(cx: &Cx, s: &ast::CreateFunctionStmt) -> Decided {
     nodes(spread)
 }
 
-/// The row type of a local or temporary table exists on home alone.
-fn uses_local_type(cx: &Cx) -> bool {
+/// The types that a statement names, and whether each is the relation of a column's type (`t.c%TYPE`). Texts of functions are not looked into.
+pub fn types_named(statement: &NodeEnum) -> Vec<(Name<'_>, bool)> {
     let mut types: Vec<&ast::TypeName> = vec![];
-    search::each(cx.statement, |n| match n {
+    search::each(statement, |n| match n {
         NodeEnum::TypeName(t) => types.push(t),
         NodeEnum::FunctionParameter(p) => types.extend(p.arg_type.as_ref()),
         NodeEnum::ColumnDef(d) => types.extend(d.type_name.as_ref()),
         NodeEnum::TypeCast(t) => types.extend(t.type_name.as_ref()),
         _ => {}
     });
-    match cx.statement {
+    match statement {
         NodeEnum::CreateFunctionStmt(s) => types.extend(s.return_type.as_ref()),
         NodeEnum::CreateDomainStmt(s) => types.extend(s.type_name.as_ref()),
         NodeEnum::CreateCastStmt(s) => types.extend(s.sourcetype.iter().chain(s.targettype.as_ref())),
         _ => {}
     }
-    types.iter().any(|t| {
+    let mut named = Vec::new();
+    for t in types {
         let mut parts = names::strings(&t.names);
         if t.pct_type {
             parts.pop();
         }
-        let Some(name) = name_of(&parts) else { return false };
+        named.extend(name_of(&parts).map(|name| (name, t.pct_type)));
+    }
+    named
+}
+
+/// The row type of a local or temporary table exists on home alone.
+fn uses_local_type(cx: &Cx) -> bool {
+    types_named(cx.statement).into_iter().any(|(name, of_column)| {
         let temporary = name.0.is_none() && cx.facts.temporary.iter().any(|t| t == name.1);
         temporary
-            || cx.find(name).is_some_and(|r| {
+            || if of_column { cx.find(name) } else { cx.rows_of(name) }.is_some_and(|r| {
                 !is_herd(r) && r.kind != RelationKind::Sequence && (!is_view(r) || cx.view_is_local(r))
             })
     })

@@ -58,6 +58,11 @@ impl<'a> Cx<'a> {
         found
     }
 
+    /// The relation whose rows a type's name means.
+    pub fn rows_of(&self, name: Name) -> Option<&'a Arc<Relation>> {
+        self.find(name).filter(|_| name.0.is_some() || !self.facts.types.contains(&text(name)))
+    }
+
     /// The name of what is to be made, with the schema that it is made in: others of the path may have one of that name.
     pub fn made<'n>(&'n self, rv: &'n RangeVar) -> Name<'n> {
         let (schema, name) = names::table(rv);
