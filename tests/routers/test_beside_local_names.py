@@ -104,6 +104,42 @@ def test_a_column_that_is_there_stays_as_it_is(herd, herd_many):
         assert c.execute("select count(*) from numbered where at is null").fetchone() == (0,)
 
 
+def test_constraints_have_home_s_names_everywhere(herd, herd_many):
+    with _schemas(herd, "constrained") as c:
+        _distributed(c, "constrained")
+        c.execute("create table countries (code int primary key)")
+        c.execute("select create_reference_table('countries')")
+        c.execute(
+            "create table old (age int constraint t_age_check check (age > 0) constraint t_age_fkey references old (n), n int constraint t_id_age_key unique, "
+            "constraint t_age_check1 check (age > 1), constraint t_new_check check (n > 0))"
+        )
+        c.execute("alter table t add check (age >= 0), add check (age >= -1)")
+        c.execute("alter table t add unique (id, age)")
+        c.execute("alter table t add foreign key (age) references countries not valid")
+        c.execute("alter table t add column new int check (new > 0)")
+        names = "select contype, conname, pg_get_constraintdef(oid) from pg_constraint where conrelid = 'constrained.t'::regclass and conparentid = 0 order by 1, 2"
+        home, other = _on_nodes(herd_many, names)
+        assert home == other
+        assert {"t_age_check2", "t_age_check3", "t_id_age_key1", "t_new_check1"} < {name for _, name, _ in home}
+        c.execute("alter table t drop constraint t_age_check2, drop constraint t_age_check3, drop constraint t_id_age_key1")
+        home, other = _on_nodes(herd_many, names)
+        assert home == other
+        # Of a table's own partitions, too.
+        c.execute("create table dated (id int, at date) partition by range (at)")
+        c.execute("create table dated_a partition of dated for values from ('2020-01-01') to ('2021-01-01')")
+        c.execute("select create_distributed_table('dated', 'id')")
+        c.execute("create table older (a int constraint dated_a_id_at_key unique, b int constraint dated_id_at_key unique)")
+        c.execute("alter table dated add unique (id, at)")
+        for table in ["dated", "dated_a"]:
+            home, other = _on_nodes(herd_many, f"select conname from pg_constraint where conrelid = 'constrained.{table}'::regclass and contype = 'u'")
+            assert home == other == [(f"{table}_id_at_key1",)]
+        # And of a reference table.
+        c.execute("create table others (code int constraint countries_code_check check (code > 0))")
+        c.execute("alter table countries add check (code >= 0), add check (code >= -1)")
+        home, other = _on_nodes(herd_many, names.replace("constrained.t'", "constrained.countries'"))
+        assert home == other
+
+
 def test_an_index_whose_name_is_taken_on_home_is_made_nowhere(herd, herd_many):
     with _schemas(herd, "indexed") as c:
         _distributed(c, "indexed")

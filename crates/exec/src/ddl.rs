@@ -3,6 +3,7 @@
 //! What each node runs is decided in `plan::ddl`; what is locked for it, and renamed, here. It does not know how a transaction is committed.
 
 mod alone;
+mod constraints;
 mod create_table_as;
 mod elsewhere;
 mod lent;

@@ -209,7 +209,7 @@ impl<C: Client> Work<'_, C> {
             self.take_locks(&locks.into()).await?;
         }
         self.renew(&mut spread, &plan::ddl::renewed(statement, &self.epoch.snapshot, facts)).await?;
-        let view = spread.view.take();
+        let (view, constraints_of) = (spread.view.take(), spread.constraints_of.take());
         let temporary: Vec<String> = facts.temporary.iter().map(|t| t.name.clone()).collect();
         let alone = Alone::of(statement, |lock| self.locked_by(lock, &facts.search_path, &temporary));
         let changes = Mode::of(statement) == Mode::Changes;
@@ -217,6 +217,9 @@ impl<C: Client> Work<'_, C> {
             Some(alone) => Box::pin(self.spread_alone(spread, answers, changes, alone)).await?,
             None => self.spread(spread, answers, changes).await?,
         };
+        if let Some(table) = constraints_of {
+            self.constraints_as_on_home(&table).await?;
+        }
         let lost = plan::ddl::loses_partitions(statement, &self.epoch.snapshot, facts);
         self.rest_has_changed(&lost).await?;
         if let Some((schema, name)) = view {

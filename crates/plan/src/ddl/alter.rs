@@ -156,10 +156,19 @@ fn on_herd_table(cx: &Cx, a: &AlterTableStmt, rv: &ast::RangeVar, r: &Relation) 
     if r.distribution().is_some() && (parts.new_owner.is_some() || parts.makes_index) {
         spread.rights = Some(Rights { table: of_relation(r), new_owner: parts.new_owner });
     }
+    spread.constraints_of = cmds(a).any(makes_constraint).then(|| of_relation(r));
     if parts.home.is_empty() {
         spread.tag = Some("ALTER TABLE");
     }
     Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+/// It may make a constraint whose name PostgreSQL chooses.
+fn makes_constraint(c: &AlterTableCmd) -> bool {
+    match c.def.as_deref().and_then(|d| d.node.as_ref()) {
+        Some(NodeEnum::Constraint(k)) => k.conname.is_empty(),
+        _ => matches!(subtype(c), T::AtAddColumn | T::AtSetNotNull),
+    }
 }
 
 /// Gives the partitions what their parent has.

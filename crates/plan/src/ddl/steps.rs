@@ -78,6 +78,8 @@ pub struct Spread {
     pub whole: Option<String>,
     /// A view, by schema and name, that other nodes get as home has it then, with all that belongs to it.
     pub view: Option<(String, String)>,
+    /// A table, quoted and qualified, whose new constraints get the names on all nodes that home has chosen.
+    pub constraints_of: Option<String>,
     /// For the client, before the statement.
     pub warning: Option<String>,
 }
