@@ -158,6 +158,29 @@ def test_an_index_whose_name_is_taken_on_home_is_made_nowhere(herd, herd_many):
         assert _on_nodes(herd_many, indexes) == [[(1,)], [(1,)]]
 
 
+def test_lock_table_of_a_view_locks_what_it_reads_everywhere(herd, herd_many):
+    with _schemas(herd, "locked_view") as c:
+        _distributed(c, "locked_view")
+        c.execute("create view v as select * from t")
+        c.execute("create view over as select * from v")
+        c.execute("create table own (id int)")
+        c.execute("create view mixed as select t.id from t join own using (id)")
+        c.execute("create view mine as select * from own")
+        held = "select mode from pg_locks where relation = 'locked_view.t'::regclass"
+        for view, mode in [("v", "SHARE"), ("over", "ACCESS EXCLUSIVE")]:
+            with c.transaction():
+                c.execute(f"lock table {view} in {mode} mode")
+                name = mode.title().replace(" ", "") + "Lock"
+                assert _on_nodes(herd_many, held) == [[(name,)], [(name,)]]
+        with c.transaction():
+            c.execute("lock table mine")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match='LOCK TABLE of view "mixed"'), c.transaction():
+            c.execute("lock table mixed")
+        c.execute("create temp view passing as select * from t")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match='LOCK TABLE of view "passing"'), c.transaction():
+            c.execute("lock table t, passing")
+
+
 def test_a_temporary_view_is_dropped_in_front_of_the_others(herd, herd_many):
     with _schemas(herd, "dropped_view") as c:
         _distributed(c, "dropped_view")

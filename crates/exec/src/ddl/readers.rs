@@ -32,11 +32,11 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// Of these statements.
-    pub(super) fn of(statement: &NodeEnum, named: impl Fn(&LockStmt) -> Vec<Oid>) -> Option<Self> {
+    /// Of these statements. `named`: the tables that LOCK TABLE is about, if it says so itself.
+    pub(super) fn of(statement: &NodeEnum, named: impl Fn(&LockStmt) -> Option<Vec<Oid>>) -> Option<Self> {
         match statement {
             NodeEnum::LockStmt(lock) if lock.mode == ACCESS_EXCLUSIVE => {
-                Some(Alone { tables: Some(named(lock)), nowait: lock.nowait })
+                Some(Alone { tables: named(lock), nowait: lock.nowait })
             }
             other => plan::ddl::reaches_others(other).then_some(Alone { tables: None, nowait: false }),
         }
@@ -131,8 +131,8 @@ impl<C: Client> Work<'_, C> {
         }
     }
 
-    /// What LOCK TABLE locks of the herd's.
-    pub(super) fn locked_by(&self, lock: &LockStmt, path: &[String], temporary: &[String]) -> Vec<Oid> {
+    /// What LOCK TABLE locks of the herd's; `None` if it names a view, and what that reads is home's to say.
+    pub(super) fn locked_by(&self, lock: &LockStmt, path: &[String], temporary: &[String]) -> Option<Vec<Oid>> {
         let snapshot = &self.epoch.snapshot;
         let named = lock.relations.iter().filter_map(|n| match &n.node {
             Some(NodeEnum::RangeVar(rv)) => Some(rv),
@@ -141,8 +141,17 @@ impl<C: Client> Work<'_, C> {
         let found = named.filter_map(|rv| {
             let (schema, name) = sql::names::table(rv);
             let hidden = schema.is_none() && temporary.iter().any(|t| t == name);
-            Some((rv.inh, snapshot.resolve(schema, name, path).filter(|r| !hidden && r.distribution().is_some())?.oid))
+            Some((rv.inh, snapshot.resolve(schema, name, path).filter(|_| !hidden)?))
         });
-        found.flat_map(|(all, oid)| if all { with_partitions([oid], snapshot) } else { vec![oid] }).collect()
+        let mut oids = Vec::new();
+        for (all, r) in found {
+            match (r.view.is_some(), r.distribution().is_some()) {
+                (true, _) => return None,
+                (false, true) if all => oids.extend(with_partitions([r.oid], snapshot)),
+                (false, true) => oids.push(r.oid),
+                (false, false) => {}
+            }
+        }
+        Some(oids)
     }
 }
