@@ -181,6 +181,34 @@ def test_lock_table_of_a_view_locks_what_it_reads_everywhere(herd, herd_many):
             c.execute("lock table t, passing")
 
 
+def test_views_made_with_their_schema_are_wherever_their_tables_are(herd, herd_many):
+    with _schemas(herd, "element_of") as c:
+        _distributed(c, "element_of")
+        c.execute("drop schema if exists elements cascade")
+        c.execute(
+            "create schema elements create view v as select * from element_of.t create table own (id int) create view mine as select * from own "
+            "create index on own (id) create view mixed as select count(*) from element_of.t join own using (id) "
+            "grant usage on schema elements to public grant select on v to public grant select on own, mine to public"
+        )
+        is_there = "select to_regclass('elements.v') is not null, to_regclass('elements.mine') is not null"
+        assert _on_nodes(herd_many, is_there) == [[(True, True)], [(True, False)]]
+        granted = "select nspacl is not null, relacl is not null from pg_class c join pg_namespace n on n.oid = relnamespace where c.oid = 'elements.v'::regclass"
+        assert _on_nodes(herd_many, granted) == [[(True, True)]] * 2
+        assert c.execute("select count(*) from elements.v").fetchone() == (100,)
+        assert c.execute("select * from elements.mixed").fetchone() == (0,)
+        c.execute("comment on view elements.v is 'there'")
+        c.execute("drop schema elements cascade")
+        # A table of the schema's own is not one of that name elsewhere.
+        c.execute("create schema elements create table t (id int) create view v as select * from t")
+        assert c.execute("select count(*) from elements.v").fetchone() == (0,)
+        c.execute("drop schema elements cascade")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match='reads view "v"'):
+            c.execute("create schema elements create view v as select * from element_of.t create view w as select * from v")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="GRANT in CREATE SCHEMA"):
+            c.execute("create schema elements create table own (id int) grant select on own, element_of.t to public")
+        assert _on_nodes(herd_many, "select to_regnamespace('elements') is null") == [[(True,)]] * 2
+
+
 def test_a_temporary_view_is_dropped_in_front_of_the_others(herd, herd_many):
     with _schemas(herd, "dropped_view") as c:
         _distributed(c, "dropped_view")

@@ -32,6 +32,7 @@ mod rename;
 mod renew;
 mod rest;
 mod role;
+mod schema;
 mod sequence;
 mod steps;
 mod temporary_code;

@@ -6,9 +6,8 @@ use catalog::{RelationKind, quote_literal};
 use sql::ast::{self, Node, ObjectType as O};
 use sql::{NodeEnum, names, search};
 
-use super::place::{Cx, Name, deparse, is_herd, is_view, name_of, object_type, regclass_exists, strings_of, text};
-use super::steps::Step;
-use super::{Ddl, Decided, column, drop, rename, role};
+use super::place::{Cx, Name, is_herd, is_view, name_of, object_type, regclass_exists, strings_of, text};
+use super::{Ddl, Decided, column, drop, rename, role, schema};
 use crate::clock_text;
 
 fn nodes(spread: super::Spread) -> Decided {
@@ -116,7 +115,7 @@ pub fn other(cx: &Cx) -> Decided {
         CreateRoleStmt(_) | AlterRoleStmt(_) | GrantRoleStmt(_) => nodes(cx.each_server(cx.sql)),
         AlterRoleSetStmt(s) => role::set(cx, s),
         AlterDatabaseSetStmt(s) => role::database_set(cx, s),
-        CreateSchemaStmt(s) => schema(cx, s),
+        CreateSchemaStmt(s) => schema::create(cx, s),
         CreateFunctionStmt(s) => function(cx, s),
         AlterFunctionStmt(s) => match &s.func {
             Some(f) => on_object(cx, s.objtype, Some(&Node { node: Some(ObjectWithArgs(f.clone())) })),
@@ -192,24 +191,6 @@ fn defined(cx: &Cx, unqualified: bool) -> Decided {
     let mut spread = cx.everywhere(cx.sql);
     spread.unqualified = unqualified;
     nodes(spread)
-}
-
-/// The elements of CREATE SCHEMA are home's: tables are local at first.
-fn schema(cx: &Cx, s: &ast::CreateSchemaStmt) -> Decided {
-    if s.schema_elts.is_empty() {
-        return nodes(cx.everywhere(cx.sql));
-    }
-    let parents = s.schema_elts.iter().filter_map(|e| match &e.node {
-        Some(NodeEnum::CreateStmt(table)) => {
-            super::place::range_vars(&table.inh_relations).find_map(|rv| cx.herd_var(rv))
-        }
-        _ => None,
-    });
-    if let Some(parent) = parents.into_iter().next() {
-        return Err(super::alter::no_children(&parent.name));
-    }
-    let bare = deparse(NodeEnum::CreateSchemaStmt(ast::CreateSchemaStmt { schema_elts: vec![], ..s.clone() }))?;
-    nodes(cx.home_and(vec![Step::new(cx.sql)], vec![Step::new(bare)]))
 }
 
 fn function(cx: &Cx, s: &ast::CreateFunctionStmt) -> Decided {

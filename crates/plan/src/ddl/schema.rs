@@ -1,0 +1,148 @@
+//! CREATE SCHEMA, which may make tables and views in it and grant rights to them. Tables are local at first; of the rest other nodes get what
+//! would be there if it had been made alone.
+
+use catalog::TemporaryRelation;
+use sql::ast::{self, CreateSchemaStmt, Node, ObjectType as O};
+use sql::{NodeEnum, names, relations};
+
+use super::facts::Facts;
+use super::place::{Cx, deparse, name_of, object_type, range_vars, strings_of};
+use super::steps::Step;
+use super::{Ddl, Decided, alter, create, grant};
+use crate::Refusal;
+
+/// CREATE SCHEMA: on every node, with those of its elements that are.
+pub fn create(cx: &Cx, s: &CreateSchemaStmt) -> Decided {
+    if s.schema_elts.is_empty() {
+        return Ok(Ddl::Nodes(Box::new(cx.everywhere(cx.sql))));
+    }
+    let elements = Elements::of(cx, s);
+    let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
+    for element in s.schema_elts.iter().filter_map(|e| e.node.as_ref()) {
+        let (own, is_everywhere) = elements.element(cx, element)?;
+        let node = Node { node: Some(own) };
+        elsewhere.extend(is_everywhere.then(|| node.clone()));
+        here.push(node);
+    }
+    let text = |schema_elts: Vec<Node>| {
+        let tree = NodeEnum::CreateSchemaStmt(CreateSchemaStmt { schema_elts, ..s.clone() });
+        if tree == *cx.statement { Ok(cx.sql.to_string()) } else { deparse(tree) }
+    };
+    Ok(Ddl::Nodes(Box::new(cx.home_and(vec![Step::new(text(here)?)], vec![Step::new(text(elsewhere)?)]))))
+}
+
+/// What the names of a schema's elements mean to each other.
+struct Elements<'s> {
+    schema: &'s str,
+    views: Vec<&'s ast::ViewStmt>,
+    /// The schema is looked in first, and its tables, which only home has, hide others as temporary ones do.
+    facts: Facts,
+}
+
+impl<'s> Elements<'s> {
+    fn of(cx: &Cx, s: &'s CreateSchemaStmt) -> Self {
+        // Without a name it has that of its owner.
+        let schema = match (&s.authrole, s.schemaname.is_empty()) {
+            (Some(role), true) => &role.rolename,
+            _ => &s.schemaname,
+        };
+        let mut facts = Facts { creation_schema: schema.clone(), taken: None, ..cx.facts.clone() };
+        facts.search_path.insert(0, schema.clone());
+        let mut views = Vec::new();
+        for element in &s.schema_elts {
+            let made = match &element.node {
+                Some(NodeEnum::CreateStmt(table)) => table.relation.as_ref(),
+                Some(NodeEnum::CreateSeqStmt(sequence)) => sequence.sequence.as_ref(),
+                Some(NodeEnum::ViewStmt(view)) => {
+                    views.push(view.as_ref());
+                    None
+                }
+                _ => None,
+            };
+            facts.temporary.extend(made.map(|rv| TemporaryRelation::named(&rv.relname)));
+        }
+        Elements { schema, views, facts }
+    }
+
+    /// What home makes of it, and whether other nodes do so, too.
+    fn element(&self, cx: &Cx, element: &NodeEnum) -> Result<(NodeEnum, bool), Refusal> {
+        let sql = deparse(element.clone())?;
+        let within =
+            Cx { statement: element, sql: &sql, snapshot: cx.snapshot, facts: &self.facts, locked: Default::default() };
+        let made = self.made(&within, element)?;
+        within.locked.get().map_or(Ok(made), |relation| Err(Refusal::locked(&relation.name)))
+    }
+
+    fn made(&self, cx: &Cx, element: &NodeEnum) -> Result<(NodeEnum, bool), Refusal> {
+        let own = || element.clone();
+        match element {
+            NodeEnum::CreateStmt(table) => match range_vars(&table.inh_relations).find_map(|rv| cx.herd_var(rv)) {
+                Some(parent) => Err(alter::no_children(&parent.name)),
+                None => Ok((own(), false)),
+            },
+            NodeEnum::ViewStmt(view) => {
+                let reads = view.query.as_deref().map(relations::of_node).unwrap_or_default();
+                if let Some(other) = reads.into_iter().find_map(|rv| self.view(names::table(rv))) {
+                    return Err(apart(&format!("a view that reads view \"{}\", made in the same CREATE SCHEMA,", name(other))));
+                }
+                self.view_made(cx, view)
+            }
+            NodeEnum::GrantStmt(s) => self.granted(cx, s).map(|everywhere| (own(), everywhere)),
+            NodeEnum::CreateTrigStmt(t) => match t.relation.as_ref().and_then(|rv| self.view(names::table(rv))) {
+                Some(view) => Err(apart(&format!("a trigger of view \"{}\", made in the same CREATE SCHEMA,", name(view)))),
+                None => Ok((own(), false)),
+            },
+            _ => Ok((own(), false)),
+        }
+    }
+
+    fn view_made(&self, cx: &Cx, view: &ast::ViewStmt) -> Result<(NodeEnum, bool), Refusal> {
+        let spread = match create::view(cx, view)? {
+            Ddl::Nodes(spread) => spread,
+            _ => return Ok((cx.statement.clone(), false)),
+        };
+        let is_everywhere = spread.nodes.len() > 1;
+        let text = spread.nodes.iter().find(|n| n.node == cx.home()).and_then(|n| n.steps.first());
+        let tree = match text.map(|step| step.text.to_string()).filter(|text| text != cx.sql) {
+            Some(text) => sql::parse(&text, true)?.pop(),
+            None => None,
+        };
+        Ok((tree.unwrap_or_else(|| cx.statement.clone()), is_everywhere))
+    }
+
+    /// Whether other nodes have what rights are granted to.
+    fn granted(&self, cx: &Cx, s: &ast::GrantStmt) -> Result<bool, Refusal> {
+        let objects: Vec<_> = s.objects.iter().map(strings_of).collect();
+        if object_type(s.objtype) == O::ObjectSchema && objects.iter().all(|o| o[..] == [self.schema]) {
+            return Ok(true);
+        }
+        let mut everywhere = Vec::new();
+        for object in objects.iter().filter_map(|o| name_of(o)) {
+            everywhere.push(match self.view(object) {
+                Some(view) => self.view_made(cx, view)?.1,
+                None => false,
+            });
+        }
+        if !everywhere.is_empty() && everywhere.iter().all(|e| *e) {
+            return Ok(true);
+        }
+        match grant::grant(cx, s)? {
+            Ddl::Home if !everywhere.contains(&true) => Ok(false),
+            _ => Err(apart("GRANT in CREATE SCHEMA on what other nodes have, too,")),
+        }
+    }
+
+    /// The element of that name.
+    fn view(&self, (schema, name): super::place::Name) -> Option<&'s ast::ViewStmt> {
+        let is = |v: &&ast::ViewStmt| v.view.as_ref().is_some_and(|rv| rv.relname == name);
+        self.views.iter().copied().filter(|_| schema.is_none_or(|schema| schema == self.schema)).find(is)
+    }
+}
+
+fn name(view: &ast::ViewStmt) -> &str {
+    view.view.as_ref().map_or("", |rv| rv.relname.as_str())
+}
+
+fn apart(what: &str) -> Refusal {
+    Refusal::new(format!("{what} is not supported"), "CREATE SCHEMA first, then the rest in statements of their own.")
+}
