@@ -237,3 +237,21 @@ def test_a_local_table_of_a_type_s_name_is_no_type(herd, herd_many):
         c.execute("set search_path = typed, pg_catalog")
         c.execute("create function hidden(p path) returns int language sql as 'select 1'")
         assert _on_nodes(herd_many, "select to_regproc('typed.hidden') is not null") == [[(True,)], [(False,)]]
+
+
+def test_dropping_a_local_table_takes_defaults_by_its_numbers_everywhere(herd, herd_many):
+    with _schemas(herd, "cascaded") as c:
+        defaults = "select count(*) from pg_attrdef where adrelid = 'cascaded.d'::regclass"
+        for drop in ["drop table l cascade", "alter table l drop column id cascade", "drop table if exists nothing, l cascade"]:
+            c.execute("create table l (id serial, other int)")
+            c.execute("create table d (id int, n int default nextval('l_id_seq'))")
+            c.execute("select create_distributed_table('d', 'id')")
+            c.execute("insert into d select g from generate_series(1, 10) g")
+            with pytest.raises(psycopg.errors.DependentObjectsStillExist):
+                c.execute(drop.replace(" cascade", ""))
+            c.execute(drop)
+            assert _on_nodes(herd_many, defaults) == [[(0,)], [(0,)]], drop
+            c.execute("insert into d (id) select g from generate_series(11, 30) g")
+            assert c.execute("select count(n), count(*) from d").fetchone() == (10, 30)
+            c.execute("drop table d")
+            c.execute("drop table if exists l")

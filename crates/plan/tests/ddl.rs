@@ -174,6 +174,7 @@ fn facts() -> Facts {
         creation_schema: "public".into(),
         taken: Some("public.orders_taken".into()),
         types: Default::default(),
+        sequences: vec![],
         index_name: Some("chosen_idx".into()),
         definition: Some(" SELECT rows.v\n   FROM herd.materialized() rows(v bigint)\nUNION ALL\n SELECT query.v\n   FROM ( SELECT orders.id AS v\n           FROM public.orders) query\n  WHERE false".into()),
         unguessed: 0,

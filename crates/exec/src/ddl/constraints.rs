@@ -53,7 +53,8 @@ fn constraints(table: &str) -> String {
 
 fn named(rows: Vec<Row>) -> Vec<Named> {
     let cells = rows.into_iter().map(|row| row.into_iter().map(Option::unwrap_or_default));
-    let constraint = |mut row: std::iter::Map<_, _>| Some(Named { table: row.next()?, name: row.next()?, what: row.next()? });
+    let constraint =
+        |mut row: std::iter::Map<_, _>| Some(Named { table: row.next()?, name: row.next()?, what: row.next()? });
     cells.filter_map(constraint).collect()
 }
 
@@ -68,7 +69,9 @@ fn renamed(chosen: &[Named], theirs: Vec<Named>) -> Vec<String> {
     }
     let mut statements = Vec::new();
     // Before a constraint gets a name, the one goes that has it: home's numbers are the higher ones, so none waits for itself.
-    let free = |renames: &[(Named, &Named)], to: &Named| !renames.iter().any(|(from, _)| from.table == to.table && from.name == to.name);
+    let free = |renames: &[(Named, &Named)], to: &Named| {
+        !renames.iter().any(|(from, _)| from.table == to.table && from.name == to.name)
+    };
     while let Some(i) = renames.iter().position(|(_, to)| free(&renames, to)) {
         let (from, to) = renames.remove(i);
         let (old, new) = (quote_ident(&from.name), quote_ident(&to.name));

@@ -12,7 +12,7 @@ use super::place::{
     Cx, is_partitioned, is_view, key_columns, object_type, of_relation, partitions, regclass_exists, text, whole,
 };
 use super::steps::{Rights, Spread, Step};
-use super::{Ddl, Decided, column, constraint, index, partition};
+use super::{Ddl, Decided, column, constraint, drop, index, partition};
 
 /// ALTER TABLE, and what has the same tree: ALTER of a view, a sequence, an index or a composite type.
 pub fn alter_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
@@ -79,7 +79,10 @@ fn on_local_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
             ));
         }
     }
-    Ok(Ddl::Home)
+    Ok(match drop::drop_sequences(cx) {
+        Some(sequences) => Ddl::Nodes(Box::new(cx.home_and(vec![Step::new(cx.sql)], vec![sequences]))),
+        None => Ddl::Home,
+    })
 }
 
 /// The refusal of inheritance with a distributed table.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::Refusal;
-use catalog::{Relation, RelationKind};
-use sql::NodeEnum;
-use sql::ast::{self, DropBehavior, DropStmt, Node, ObjectType as O};
+use catalog::{Relation, RelationKind, quote_literal};
+use sql::ast::{self, AlterTableType, DropBehavior, DropStmt, Node, ObjectType as O};
+use sql::{NodeEnum, names};
 
 use super::place::{Cx, Name, deparse, is_partitioned, name_of, object_type, strings_of};
 use super::steps::{Spread, Step};
-use super::{Ddl, Decided};
+use super::{Ddl, Decided, subtype};
 
 /// Takes tables that are gone out of the catalog.
 const FORGET: &str = "SELECT herd.forget_dropped()";
@@ -57,20 +57,74 @@ pub fn drop(cx: &Cx, s: &DropStmt) -> Decided {
             };
             objects.iter().filter(|(o, _)| on(o)).map(|(_, n)| (*n).clone()).collect()
         }
-        O::ObjectMatview | O::ObjectForeignTable | O::ObjectEventTrigger | O::ObjectFdw | O::ObjectForeignServer => {
-            return Ok(Ddl::Home);
-        }
+        O::ObjectForeignTable => vec![],
+        O::ObjectMatview | O::ObjectEventTrigger | O::ObjectFdw | O::ObjectForeignServer => return Ok(Ddl::Home),
         O::ObjectPublication | O::ObjectSubscription | O::ObjectTablespace | O::ObjectDatabase => return Ok(Ddl::Home),
         _ => s.objects.clone(),
     };
-    if elsewhere.is_empty() {
-        return Ok(Ddl::Home);
-    }
-    let mut spread = with_elsewhere(cx, s, elsewhere)?;
+    let sequences = drop_sequences(cx);
+    let mut spread = match (elsewhere.is_empty(), sequences) {
+        (true, None) => return Ok(Ddl::Home),
+        (true, Some(sequences)) => cx.home_and(vec![Step::new(cx.sql)], vec![sequences]),
+        (false, sequences) => {
+            let mut spread = with_elsewhere(cx, s, elsewhere)?;
+            spread.nodes.iter_mut().skip(1).for_each(|n| n.steps.extend(sequences.clone()));
+            spread
+        }
+    };
     if kind == O::ObjectTable || s.behavior == DropBehavior::DropCascade as i32 {
         spread.push_home(FORGET);
     }
     Ok(Ddl::Nodes(Box::new(spread)))
+}
+
+/// Tables of which a statement drops all columns, or the one named, with all that depends on them.
+pub fn cascading(statement: &NodeEnum) -> Vec<(Name<'_>, Option<&str>)> {
+    let cascades = |behavior: i32| behavior == DropBehavior::DropCascade as i32;
+    match statement {
+        NodeEnum::DropStmt(s)
+            if cascades(s.behavior) && matches!(object_type(s.remove_type), O::ObjectTable | O::ObjectForeignTable) =>
+        {
+            s.objects.iter().filter_map(|o| name_of(&strings_of(o))).map(|name| (name, None)).collect()
+        }
+        NodeEnum::AlterTableStmt(a) => {
+            let dropped = a.cmds.iter().filter_map(|n| match &n.node {
+                Some(NodeEnum::AlterTableCmd(c))
+                    if subtype(c) == AlterTableType::AtDropColumn && cascades(c.behavior) =>
+                {
+                    Some(c.name.as_str())
+                }
+                _ => None,
+            });
+            a.relation.iter().flat_map(|rv| dropped.clone().map(|c| (names::table(rv), Some(c)))).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// Asks home for the sequences of these columns. `table`: quoted.
+pub fn sequences_of(table: &str, column: Option<&str>) -> String {
+    let column =
+        column.map_or("true".to_string(), |c| format!("a.attname OPERATOR(pg_catalog.=) {}", quote_literal(c)));
+    format!(
+        " UNION ALL (WITH RECURSIVE fallen AS (SELECT pg_catalog.to_regclass({})::pg_catalog.oid AS oid UNION \
+             SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN fallen f ON i.inhparent OPERATOR(pg_catalog.=) f.oid) \
+         SELECT 'sequence', pg_catalog.format('%I.%I', n.nspname, s.relname), NULL, NULL FROM fallen f \
+         JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) f.oid \
+         JOIN pg_catalog.pg_depend d ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass \
+             AND d.refobjid OPERATOR(pg_catalog.=) f.oid AND d.refobjsubid OPERATOR(pg_catalog.=) a.attnum \
+             AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.deptype IN ('a', 'i') \
+         JOIN pg_catalog.pg_class s ON s.oid OPERATOR(pg_catalog.=) d.objid AND s.relkind OPERATOR(pg_catalog.=) 'S' \
+             AND s.relpersistence OPERATOR(pg_catalog.<>) 't' \
+         JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) s.relnamespace WHERE {column})",
+        quote_literal(table)
+    )
+}
+
+/// Other nodes have sequences of local columns where defaults of the herd's tables name them: they and the defaults go there, too.
+pub fn drop_sequences(cx: &Cx) -> Option<Step> {
+    let sequences = &cx.facts.sequences;
+    (!sequences.is_empty()).then(|| Step::new(format!("DROP SEQUENCE IF EXISTS {} CASCADE", sequences.join(", "))))
 }
 
 /// Home drops the session's own, whatever the other nodes would find of that name.

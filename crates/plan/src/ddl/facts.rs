@@ -8,9 +8,10 @@ use sql::NodeEnum;
 use sql::ast::{self, ObjectType};
 use sql::names;
 
+use super::drop;
 use super::materialized;
-use super::object;
 use super::mode::Mode;
+use super::object;
 use super::place::{self, Name, text};
 
 /// What a classification may look at besides tree and snapshot.
@@ -28,6 +29,8 @@ pub struct Facts {
     pub taken: Option<String>,
     /// Names of types, as written, which are not those of the rows of the relations so called: PostgreSQL's own come first.
     pub types: HashSet<String>,
+    /// Sequences, qualified and quoted, that go with columns which home drops with all that depends on them.
+    pub sequences: Vec<String>,
     /// A free name for an index that was given none.
     pub index_name: Option<String>,
     /// What the materialized view that is to be refreshed is made of.
@@ -44,6 +47,7 @@ pub struct Answers {
     pub indexes: HashMap<String, (String, String)>,
     pub taken: Option<String>,
     pub types: HashSet<String>,
+    pub sequences: Vec<String>,
     pub index_name: Option<String>,
     pub definition: Option<String>,
 }
@@ -55,6 +59,7 @@ impl Facts {
         self.indexes = std::mem::take(&mut answers.indexes);
         self.taken = answers.taken.take();
         self.types = std::mem::take(&mut answers.types);
+        self.sequences = std::mem::take(&mut answers.sequences);
         self.index_name = answers.index_name.take();
         self.definition = answers.definition.take();
     }
@@ -89,6 +94,9 @@ pub fn question(mode: Mode, statement: &NodeEnum, snapshot: &Snapshot, facts: &F
                  WHERE t.oid OPERATOR(pg_catalog.=) pg_catalog.to_regtype({literal}) AND t.typrelid OPERATOR(pg_catalog.=) 0"
             );
         }
+    }
+    for (table, column) in drop::cascading(statement) {
+        sql += &drop::sequences_of(&text(table), column);
     }
     if let Some((schema, name)) = made(statement, snapshot, facts) {
         let schema = schema.map_or("pg_catalog.current_schema()::pg_catalog.text".to_string(), quote_literal);
@@ -135,6 +143,7 @@ pub fn answers(rows: Vec<Row>) -> Answers {
             "type" => {
                 answers.types.insert(value);
             }
+            "sequence" => answers.sequences.push(value),
             "definition" => answers.definition = Some(value),
             "index" => {
                 answers.indexes.insert(value, (schema, name));

@@ -51,7 +51,9 @@ fn refuse_mixed(cx: &Cx, rv: &ast::RangeVar) -> Result<(), Refusal> {
     match mixed {
         false => Ok(()),
         true => Err(Refusal::new(
-            format!("LOCK TABLE of view \"{name}\", which only home has, over tables of several nodes is not supported"),
+            format!(
+                "LOCK TABLE of view \"{name}\", which only home has, over tables of several nodes is not supported"
+            ),
             "Name the tables that it reads.",
         )),
     }

@@ -83,13 +83,18 @@ impl<'s> Elements<'s> {
             NodeEnum::ViewStmt(view) => {
                 let reads = view.query.as_deref().map(relations::of_node).unwrap_or_default();
                 if let Some(other) = reads.into_iter().find_map(|rv| self.view(names::table(rv))) {
-                    return Err(apart(&format!("a view that reads view \"{}\", made in the same CREATE SCHEMA,", name(other))));
+                    return Err(apart(&format!(
+                        "a view that reads view \"{}\", made in the same CREATE SCHEMA,",
+                        name(other)
+                    )));
                 }
                 self.view_made(cx, view)
             }
             NodeEnum::GrantStmt(s) => self.granted(cx, s).map(|everywhere| (own(), everywhere)),
             NodeEnum::CreateTrigStmt(t) => match t.relation.as_ref().and_then(|rv| self.view(names::table(rv))) {
-                Some(view) => Err(apart(&format!("a trigger of view \"{}\", made in the same CREATE SCHEMA,", name(view)))),
+                Some(view) => {
+                    Err(apart(&format!("a trigger of view \"{}\", made in the same CREATE SCHEMA,", name(view))))
+                }
                 None => Ok((own(), false)),
             },
             _ => Ok((own(), false)),
