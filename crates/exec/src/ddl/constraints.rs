@@ -38,15 +38,15 @@ fn constraints(table: &str) -> String {
     let table = format!("{}::pg_catalog.regclass", quote_literal(table));
     format!(
         "SELECT pg_catalog.format('%I.%I', n.nspname, t.relname), c.conname, \
-             CASE c.contype WHEN 'f' THEN pg_catalog.concat(pg_catalog.split_part(pg_catalog.pg_get_constraintdef(c.oid), ' REFERENCES ', 1), \
+             CASE WHEN c.contype OPERATOR(pg_catalog.=) 'f' THEN pg_catalog.concat(pg_catalog.split_part(pg_catalog.pg_get_constraintdef(c.oid), ' REFERENCES ', 1), \
                  ' ', rn.nspname, '.', r.relname) ELSE pg_catalog.pg_get_constraintdef(c.oid) END \
          FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) c.conrelid \
              JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.relnamespace \
              LEFT JOIN pg_catalog.pg_class r ON r.oid OPERATOR(pg_catalog.=) c.confrelid \
              LEFT JOIN pg_catalog.pg_namespace rn ON rn.oid OPERATOR(pg_catalog.=) r.relnamespace \
          WHERE c.contype OPERATOR(pg_catalog.<>) 't' AND (c.conrelid OPERATOR(pg_catalog.=) {table} AND c.conparentid OPERATOR(pg_catalog.=) 0 \
-             OR c.contype IN ('p', 'u', 'x') AND n.nspname OPERATOR(pg_catalog.<>) 'herd_shards' \
-                 AND c.conrelid IN (SELECT p.relid FROM pg_catalog.pg_partition_tree({table}) p)) \
+             OR c.contype OPERATOR(pg_catalog.=) ANY ('{{p,u,x}}'::pg_catalog.\"char\"[]) AND n.nspname OPERATOR(pg_catalog.<>) 'herd_shards' \
+                 AND c.conrelid OPERATOR(pg_catalog.=) ANY (SELECT p.relid FROM pg_catalog.pg_partition_tree({table}) p)) \
          ORDER BY c.oid"
     )
 }

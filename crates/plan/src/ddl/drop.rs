@@ -113,7 +113,7 @@ pub fn sequences_of(table: &str, column: Option<&str>) -> String {
          JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) f.oid \
          JOIN pg_catalog.pg_depend d ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass \
              AND d.refobjid OPERATOR(pg_catalog.=) f.oid AND d.refobjsubid OPERATOR(pg_catalog.=) a.attnum \
-             AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.deptype IN ('a', 'i') \
+             AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) ANY ('{{a,i}}'::pg_catalog.\"char\"[]) \
          JOIN pg_catalog.pg_class s ON s.oid OPERATOR(pg_catalog.=) d.objid AND s.relkind OPERATOR(pg_catalog.=) 'S' \
              AND s.relpersistence OPERATOR(pg_catalog.<>) 't' \
          JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) s.relnamespace WHERE {column})",
