@@ -202,6 +202,13 @@ def test_views_made_with_their_schema_are_wherever_their_tables_are(herd, herd_m
         c.execute("create schema elements create table t (id int) create view v as select * from t")
         assert c.execute("select count(*) from elements.v").fetchone() == (0,)
         c.execute("drop schema elements cascade")
+        # Beside a reference table it is home's own, as it would be alone.
+        c.execute("create table codes (code int)")
+        c.execute("select create_reference_table('codes')")
+        c.execute("create schema elements create table own (id int) create view v as with o as (select * from own) select code from element_of.codes, o")
+        assert c.execute("select pg_get_viewdef('elements.v'::regclass) ~ 'read_whole'").fetchone() == (False,)
+        assert _on_nodes(herd_many, "select to_regclass('elements.v') is not null") == [[(True,)], [(False,)]]
+        c.execute("drop schema elements cascade")
         with pytest.raises(psycopg.errors.FeatureNotSupported, match='reads view "v"'):
             c.execute("create schema elements create view v as select * from element_of.t create view w as select * from v")
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="GRANT in CREATE SCHEMA"):
