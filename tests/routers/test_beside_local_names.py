@@ -158,6 +158,17 @@ def test_an_index_whose_name_is_taken_on_home_is_made_nowhere(herd, herd_many):
         assert _on_nodes(herd_many, indexes) == [[(1,)], [(1,)]]
 
 
+def test_a_sequence_whose_name_is_taken_on_home_is_made_nowhere(herd, herd_many):
+    with _schemas(herd, "numbered_first", "numbered_later") as c:
+        c.execute("create table numbered_first.s (id int)")
+        c.execute("create table numbered_later.q (id int)")
+        c.execute("create sequence if not exists s")
+        for _ in range(2):
+            c.execute("create sequence if not exists q")
+        is_there = "select to_regclass('numbered_first.s') is not null, to_regclass('numbered_first.q') is not null"
+        assert _on_nodes(herd_many, is_there) == [[(True, True)], [(False, True)]]
+
+
 def test_lock_table_of_a_view_locks_what_it_reads_everywhere(herd, herd_many):
     with _schemas(herd, "locked_view") as c:
         _distributed(c, "locked_view")

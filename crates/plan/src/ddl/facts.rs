@@ -183,6 +183,7 @@ fn made<'s>(statement: &'s NodeEnum, snapshot: &'s Snapshot, facts: &Facts) -> O
             let (schema, name) = names::table(rv);
             Some((schema.or((rv.relpersistence == "t").then_some("pg_temp")), name))
         }
+        NodeEnum::CreateSeqStmt(s) if s.if_not_exists => s.sequence.as_ref().map(names::table),
         NodeEnum::IndexStmt(s) if !s.idxname.is_empty() => {
             let (schema, name) = names::table(s.relation.as_ref()?);
             let table = snapshot.resolve(schema, name, &facts.search_path)?;

@@ -1,7 +1,7 @@
 //! CREATE and ALTER SEQUENCE. Values come from home alone; other nodes have the sequence, exhausted, so that defaults that
 //! name it are valid there.
 
-use catalog::quote_literal;
+use catalog::{RelationKind, quote_literal};
 use sql::ast::{self, Node};
 use sql::{NodeEnum, names};
 
@@ -16,6 +16,11 @@ pub fn create(cx: &Cx, s: &ast::CreateSeqStmt) -> Decided {
         return Ok(Ddl::Home);
     }
     cx.not_made_in_ours(names::table(rv))?;
+    let made = cx.made(rv);
+    if s.if_not_exists && cx.is_taken(made) && cx.find(made).is_none_or(|r| r.kind != RelationKind::Sequence) {
+        // By what only home has, perhaps: home says so. A sequence that is there may be made on nodes that lack it.
+        return Ok(Ddl::Home);
+    }
     // An owner that is a local table is on home only.
     let options = s
         .options
