@@ -22,7 +22,7 @@ async fn constraints<Q: Query>(q: &mut Q, oid: Oid) -> Result<Vec<Constraint>, C
                 ARRAY(SELECT a.attname FROM unnest(k.conkey) WITH ORDINALITY u (attnum, i) \
                       JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.attnum \
                       WHERE k.contype <> 'x' OR (SELECT o.oprname = '=' FROM pg_operator o WHERE o.oid = k.conexclop[u.i]) ORDER BY u.i), \
-                NOT k.convalidated, k.connoinherit, array_to_string(x.reloptions, ', '), fn.nspname, f.relname, \
+                pg_get_constraintdef(k.oid) LIKE '% NOT VALID', k.connoinherit, array_to_string(x.reloptions, ', '), fn.nspname, f.relname, \
                 ARRAY(SELECT a.attname FROM unnest(k.confkey) WITH ORDINALITY u (attnum, i) \
                       JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.attnum ORDER BY u.i), \
                 obj_description(k.oid, 'pg_constraint'), CASE WHEN k.contype IN ('p', 'u', 'x') THEN obj_description(x.oid, 'pg_class') END \

@@ -47,7 +47,7 @@ impl Definition {
     pub fn create_table(&self, kind: TableKind<'_>) -> Vec<String> {
         let table = self.qualified();
         let mut elements: Vec<String> = self.columns.iter().map(|c| self.column_sql(c, kind)).collect();
-        let checks = self.constraints.iter().filter(|c| c.kind == b'c');
+        let checks = self.constraints.iter().filter(|c| c.kind == b'c' && !c.not_valid);
         elements.extend(checks.map(|c| format!("CONSTRAINT {} {}", quote_ident(&c.name), constraint_sql(c, kind))));
         let (persistence, suffix) = match kind {
             TableKind::Distributed { strategy, key, .. } => {
@@ -218,8 +218,7 @@ impl SequenceDefinition {
     }
 }
 
-/// A constraint's text as it can be given for this kind of table. Constraints that were NOT VALID become valid: rows are
-/// checked as they are copied.
+/// A constraint's text as it can be given for this kind of table, without NOT VALID: rows are checked, unless it comes behind them with that.
 pub(super) fn constraint_sql(constraint: &Constraint, kind: TableKind<'_>) -> String {
     let mut text = constraint.text.as_str();
     if constraint.not_valid {

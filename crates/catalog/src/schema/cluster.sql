@@ -99,6 +99,10 @@ BEGIN
                    CASE old.relpersistence WHEN 'u' THEN 'UNLOGGED' ELSE '' END, fresh, part,
                    (SELECT amname FROM pg_am WHERE oid = old.relam), ' WITH (' || options || ')',
                    (SELECT format(' TABLESPACE %I', spcname) FROM pg_tablespace WHERE oid = old.reltablespace)));
+    -- What its rows were never held against, old ones need not satisfy: it comes when they are there.
+    FOR item IN SELECT c.conname FROM pg_constraint c WHERE c.conrelid = part AND c.contype IN ('c', 'n') AND pg_get_constraintdef(c.oid) LIKE '% NOT VALID' LOOP
+        PERFORM herd.run_as_owner(fresh, format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS %I', fresh, item.conname));
+    END LOOP;
     IF lent THEN
         EXECUTE format('REVOKE CREATE ON SCHEMA herd_shards FROM %s', old.relowner::regrole);
     END IF;
@@ -117,8 +121,8 @@ BEGIN
     PERFORM herd.run_as_owner(fresh, format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound_check));
     FOR item IN
         SELECT c.conname, pg_get_constraintdef(c.oid) AS definition FROM pg_constraint c
-         WHERE c.conrelid = part AND c.contype = 'f'
-           AND (c.conparentid = 0 OR (SELECT p.conrelid FROM pg_constraint p WHERE p.oid = c.conparentid) = parent)
+         WHERE c.conrelid = part AND (c.contype IN ('c', 'n') AND pg_get_constraintdef(c.oid) LIKE '% NOT VALID' OR c.contype = 'f')
+           AND (c.contype <> 'f' OR c.conparentid = 0 OR (SELECT p.conrelid FROM pg_constraint p WHERE p.oid = c.conparentid) = parent)
     LOOP
         PERFORM herd.run_as_owner(fresh, format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, item.conname, item.definition));
     END LOOP;

@@ -30,6 +30,9 @@ SELECT jsonb_build_object(
               JOIN pg_attribute a ON a.attrelid = part AND a.attnum = k.attnum
              WHERE i.indrelid = part AND k.place <= i.indnkeyatts AND i.indisvalid AND i.indimmediate
                AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'n' THEN false ELSE i.indisprimary END),
+    -- What its rows were never held against: old ones need not satisfy it.
+    'not_valid', (SELECT jsonb_agg(jsonb_build_object('name', o.conname, 'definition', d.text)) FROM pg_constraint o, LATERAL pg_get_constraintdef(o.oid) d (text)
+                   WHERE o.conrelid = parent AND o.contype IN ('c', 'n') AND d.text LIKE '% NOT VALID'),
     'indexes', (SELECT jsonb_object_agg(p.relname, ic.relname) FROM pg_index i JOIN pg_class ic ON ic.oid = i.indexrelid
                   JOIN pg_inherits h ON h.inhrelid = i.indexrelid JOIN pg_class p ON p.oid = h.inhparent WHERE i.indrelid = part),
     'bytes', pg_table_size(part),
@@ -58,6 +61,7 @@ DECLARE
     who name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = parent);
     like_it text := format('(LIKE %s INCLUDING ALL EXCLUDING COMMENTS EXCLUDING IDENTITY EXCLUDING INDEXES EXCLUDING STATISTICS) USING %I%s%s', parent, facts ->> 'method',
                            ' WITH (' || (facts ->> 'options') || ')', ' TABLESPACE ' || quote_ident(facts ->> 'tablespace'));
+    late text;
 BEGIN
     PERFORM herd.create_as_owner(who, 'herd_shards', called, '', like_it);
     EXECUTE format('ALTER TABLE %s OWNER TO CURRENT_USER', fresh);
@@ -76,6 +80,9 @@ BEGIN
        IS DISTINCT FROM (SELECT jsonb_agg(c.name ORDER BY c.name::name) FROM jsonb_array_elements_text(facts -> 'columns') AS c (name)) THEN
         RAISE EXCEPTION 'table "%" was changed while one of its shards was moved, split or merged', parent USING ERRCODE = 'object_in_use', HINT = 'Do it again.';
     END IF;
+    FOR late IN SELECT l ->> 'name' FROM jsonb_array_elements(nullif(facts -> 'not_valid', 'null')) l LOOP
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS %I', fresh, late);
+    END LOOP;
     IF facts ->> 'about' IS NOT NULL THEN
         EXECUTE format('COMMENT ON TABLE %s IS %L', fresh, facts ->> 'about');
     END IF;
@@ -229,6 +236,9 @@ BEGIN
         END LOOP;
     END IF;
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound);
+    FOR item IN SELECT l ->> 'name' AS conname, l ->> 'definition' AS definition FROM jsonb_array_elements(nullif(facts -> 'not_valid', 'null')) l LOOP
+        EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, item.conname, item.definition);
+    END LOOP;
     EXECUTE format('ALTER TABLE %s RESET (autovacuum_enabled)', fresh);
     IF facts ->> 'options' IS NOT NULL THEN
         EXECUTE format('ALTER TABLE %s SET (%s)', fresh, facts ->> 'options');
@@ -320,6 +330,16 @@ BEGIN
     END IF;
     PERFORM herd.let_own(who::text);
     EXECUTE format('ALTER TABLE %s OWNER TO %s', fresh, who);
+    -- ATTACH would hold its rows against them.
+    FOR item IN SELECT o.conname, d.text AS definition FROM pg_constraint o, LATERAL pg_get_constraintdef(o.oid) d (text)
+                 WHERE o.conrelid = parent AND o.contype = 'f' AND o.conparentid = 0 AND d.text LIKE '% NOT VALID' LOOP
+        PERFORM herd.run_as_owner(parent, format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, item.conname, item.definition));
+    END LOOP;
+    -- Old rows have been held against it meanwhile.
+    FOR item IN SELECT o.conname FROM pg_constraint o JOIN pg_constraint p ON p.conrelid = parent AND p.conname = o.conname AND p.convalidated
+                 WHERE o.conrelid = fresh::regclass AND NOT o.convalidated LOOP
+        PERFORM herd.run_as_owner(parent, format('ALTER TABLE %s VALIDATE CONSTRAINT %I', fresh, item.conname));
+    END LOOP;
     PERFORM herd.run_as_owner(parent, format('ALTER TABLE %1$s ATTACH PARTITION %2$s %3$s; ALTER TABLE %2$s DROP CONSTRAINT herd_bound', parent, fresh, facts ->> 'bound'));
     -- The names that the shard's indexes had, which were its own as long as it was there: the first half's; the second's are made of them.
     FOR item IN

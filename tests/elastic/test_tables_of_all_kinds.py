@@ -1,0 +1,113 @@
+"""Tables that are moved while they are written to, whatever they are made of: generated columns, keys of any type, constraints that old rows never met, sequences."""
+
+import time
+
+import psycopg
+import pytest
+
+from .places import Asked, reached
+
+pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("elastic"), pytest.mark.timeout(300)]
+
+
+def _distributed(elastic, name: str, columns: str, *then: str, key: str = "id") -> None:
+    elastic.a.run(
+        f"drop table if exists {name} cascade", f"create table {name} ({columns})", f"select create_distributed_table('{name}', '{key}', colocate_with => 'none')", *then)
+
+
+@pytest.fixture
+def halted(elastic, tmp_path):
+    """Begins a call that waits at a place of its router; what it ended by, once it has gone on."""
+    tmp_path.chmod(0o777)
+    begun = []
+
+    def begin(place: str, call: str):
+        flag = tmp_path / f"flag{len(begun)}"
+        slow = elastic.router(f"{place}:wait:{flag}")
+        asked = Asked(lambda: slow.server.run(call))
+
+        def goes_on():
+            flag.unlink(missing_ok=True)
+            asked.join(120)
+            return asked.said[0]
+
+        begun.append((goes_on, slow))
+        reached(flag, asked)
+        return goes_on
+
+    yield begin
+    for goes_on, slow in begun:
+        goes_on()
+        slow.stop()
+
+
+def _call(elastic, kind: str, table: str, shard: int = 1) -> str:
+    nodes = elastic.shards(table)
+    match kind:
+        case "move":
+            return f"select herd.move_shard('{table}', {shard}, {nodes[shard] % 3 + 1})"
+        case "split":
+            return f"select herd.split_shard('{table}', {shard})"
+        case "merge":
+            return f"select herd.merge_shards('{table}', {shard}, {shard + 3})"
+    raise ValueError(kind)
+
+
+def _version(elastic) -> int:
+    return int(elastic.on_node(1, "show server_version_num")[0][0])
+
+
+@pytest.mark.parametrize("kind", ["move", "split", "merge", "cluster"])
+def test_constraints_that_old_rows_never_met(elastic, kind):
+    _distributed(elastic, "k_late", "id int primary key, v int, w int", "create index k_late_v on k_late (v)", "insert into k_late select g, -1 from generate_series(1, 60) g",
+                 "alter table k_late add constraint k_late_v check (v > 0) not valid", "alter table k_late add check (id > 0)")
+    late = 1
+    if _version(elastic) >= 180000:
+        elastic.a.run("alter table k_late add constraint k_late_w not null w not valid", "create table if not exists k_late_to (id int primary key)",
+                      "create index on k_late (w)")
+        late = 2
+    elastic.a.run("select herd.cluster('k_late', 'k_late_v')" if kind == "cluster" else _call(elastic, kind, "k_late"))
+    for node in (1, 2, 3):
+        unlike = "select c.relname, o.conname from pg_constraint o join pg_class c on c.oid = o.conrelid where c.relname ~ '^k_late' and o.conname in ('k_late_v', 'k_late_w') and o.convalidated"
+        assert elastic.on_node(node, unlike) == []
+        assert elastic.on_node(node, "select count(*) from pg_constraint where conrelid = 'k_late'::regclass and conname in ('k_late_v', 'k_late_w')") == [(late,)]
+    with elastic.b.connect() as connection:
+        assert connection.execute("select count(*), sum(v) from k_late").fetchone() == (60, -60)
+        for id in range(101, 131):
+            with pytest.raises(psycopg.errors.CheckViolation):
+                connection.execute("insert into k_late values (%s, -1, 1)", (id,))
+        assert connection.execute("select object, problem from herd.verify where object like '%k_late%'").fetchall() == []
+        connection.execute("update k_late set v = 1, w = 1")
+        connection.execute("alter table k_late validate constraint k_late_v")
+        connection.execute(_call(elastic, "move", "k_late", 2))
+    elastic.is_tidy()
+
+
+def test_a_constraint_that_is_validated_meanwhile(elastic, halted):
+    _distributed(elastic, "k_validated", "id int primary key, v int", "insert into k_validated select g, 1 from generate_series(1, 60) g",
+                 "alter table k_validated add constraint k_validated_v check (v > 0) not valid")
+    goes_on = halted("move.copied", _call(elastic, "move", "k_validated"))
+    elastic.b.run("alter table k_validated validate constraint k_validated_v")
+    assert goes_on() is None
+    for node in (1, 2, 3):
+        assert elastic.on_node(node, "select bool_and(convalidated), count(*) > 0 from pg_constraint where conname = 'k_validated_v'") == [(True, True)]
+    elastic.is_tidy()
+
+
+def test_foreign_keys_that_old_rows_never_met(elastic):
+    if _version(elastic) < 180000:
+        pytest.skip("partitioned tables have no such foreign keys")
+    _distributed(elastic, "k_to", "id int primary key")
+    elastic.a.run(
+        "drop table if exists k_from", "create table k_from (id int primary key)", "select create_distributed_table('k_from', 'id', colocate_with => 'k_to')",
+        "insert into k_from select g from generate_series(1, 60) g", "alter table k_from add constraint k_from_to foreign key (id) references k_to not valid",
+        _call(elastic, "move", "k_to"), _call(elastic, "split", "k_to", 2), "select herd.cluster('k_from', 'k_from_pkey')",
+    )  # fmt: skip
+    for node in (1, 2, 3):
+        assert elastic.on_node(node, "select bool_or(convalidated) from pg_constraint where conname = 'k_from_to'") == [(False,)]
+    with elastic.b.connect() as connection:
+        assert connection.execute("select count(*) from k_from").fetchone() == (60,)
+        for id in range(101, 131):
+            with pytest.raises(psycopg.errors.ForeignKeyViolation):
+                connection.execute("insert into k_from values (%s)", (id,))
+    elastic.is_tidy()
