@@ -111,3 +111,30 @@ def test_foreign_keys_that_old_rows_never_met(elastic):
             with pytest.raises(psycopg.errors.ForeignKeyViolation):
                 connection.execute("insert into k_from values (%s)", (id,))
     elastic.is_tidy()
+
+
+@pytest.mark.parametrize("kind", ["move", "split", "merge"])
+@pytest.mark.parametrize("change", ["drop table k_serial", "select undistribute_table('k_serial')"])
+def test_a_table_with_a_sequence_is_dropped_meanwhile(elastic, halted, kind, change):
+    _distributed(elastic, "k_serial", "id serial primary key, v int default 5", "insert into k_serial select from generate_series(1, 60) g")
+    goes_on = halted("move.copied", _call(elastic, kind, "k_serial"))
+    elastic.b.run(change)
+    error = goes_on()
+    assert error is not None and error.sqlstate == "55006", error
+    elastic.is_tidy()
+    elastic.b.run("drop table if exists k_serial")
+
+
+@pytest.mark.parametrize("kind", ["move", "split", "merge"])
+def test_defaults_come_along(elastic, kind):
+    _distributed(elastic, "k_defaults", "id serial primary key, v int default 5, at timestamptz default now()", "insert into k_defaults (v) select 5 from generate_series(1, 60) g")
+    elastic.a.run(_call(elastic, kind, "k_defaults"))
+    unlike = """select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_inherits i on i.inhrelid = c.oid left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+        where c.relname ~ '^k_defaults' and c.relkind = 'r' and a.attnum > 0
+          and pg_get_expr(d.adbin, c.oid) is distinct from (select pg_get_expr(p.adbin, p.adrelid) from pg_attrdef p join pg_attribute b on b.attrelid = p.adrelid and b.attnum = p.adnum where p.adrelid = i.inhparent and b.attname = a.attname)"""
+    for node in (1, 2, 3):
+        assert elastic.on_node(node, unlike) == []
+    with elastic.b.connect() as connection:
+        assert connection.execute("insert into k_defaults (v) values (default) returning v, id > 60").fetchone() == (5, True)
+        assert connection.execute("select object, problem from herd.verify where object like '%k_defaults%'").fetchall() == []
+    elastic.a.run("drop table k_defaults")

@@ -59,7 +59,8 @@ $body$
 DECLARE
     fresh text := format('herd_shards.%I', called);
     who name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = parent);
-    like_it text := format('(LIKE %s INCLUDING ALL EXCLUDING COMMENTS EXCLUDING IDENTITY EXCLUDING INDEXES EXCLUDING STATISTICS) USING %I%s%s', parent, facts ->> 'method',
+    -- Defaults come when it is a shard: a sequence of the table's, needed here, would keep the table from being dropped.
+    like_it text := format('(LIKE %s INCLUDING ALL EXCLUDING COMMENTS EXCLUDING DEFAULTS EXCLUDING IDENTITY EXCLUDING INDEXES EXCLUDING STATISTICS) USING %I%s%s', parent, facts ->> 'method',
                            ' WITH (' || (facts ->> 'options') || ')', ' TABLESPACE ' || quote_ident(facts ->> 'tablespace'));
     late text;
 BEGIN
@@ -328,6 +329,10 @@ BEGIN
     IF made_for IS NOT NULL THEN
         EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', made_for, fresh);
     END IF;
+    FOR item IN SELECT a.attname, pg_get_expr(d.adbin, d.adrelid) AS made FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+                 WHERE a.attrelid = parent AND a.attgenerated = '' LOOP
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s', fresh, item.attname, item.made);
+    END LOOP;
     PERFORM herd.let_own(who::text);
     EXECUTE format('ALTER TABLE %s OWNER TO %s', fresh, who);
     -- ATTACH would hold its rows against them.
