@@ -138,3 +138,28 @@ def test_defaults_come_along(elastic, kind):
         assert connection.execute("insert into k_defaults (v) values (default) returning v, id > 60").fetchone() == (5, True)
         assert connection.execute("select object, problem from herd.verify where object like '%k_defaults%'").fetchall() == []
     elastic.a.run("drop table k_defaults")
+
+
+@pytest.mark.parametrize(
+    "made, columns, rows",
+    [
+        ("create extension if not exists ltree", "id int, k ltree, v int, primary key (id, k)", "select g, ('a.b' || g)::ltree, g from generate_series(1, 300) g"),
+        ("create extension if not exists citext", "id int, k citext, v int, primary key (id, k)", "select g, ('A''b' || g)::citext, g from generate_series(1, 300) g"),
+        ("create extension if not exists hstore", "id int, k hstore, v int, primary key (id, k)", "select g, hstore('a', g::text), g from generate_series(1, 300) g"),
+        ("create type k_pair as (a int, b text)", "id int, k k_pair, v int, primary key (id, k)", "select g, row(g, 'b' || g)::k_pair, g from generate_series(1, 300) g"),
+        ("create domain k_narrow as varchar(20) check (value <> '')", "id int, k k_narrow, v int, primary key (id, k)", "select g, 'n' || g, g from generate_series(1, 300) g"),
+        ("create type k_mood as enum ('low', 'high')", "id int, k k_mood, c char(4), b bit(3), t text[], r int4range, v int, primary key (id, k, c, b, t, r)",
+         "select g, 'high', 'ab', '101', array[g::text, null], int4range(1, g), g from generate_series(1, 300) g"),
+    ],
+)
+def test_rows_are_found_by_keys_of_any_type(elastic, halted, made, columns, rows):
+    elastic.a.run("drop table if exists k_found", "drop type if exists k_pair, k_mood", "drop domain if exists k_narrow", made)
+    _distributed(elastic, "k_found", columns, f"insert into k_found {rows}")
+    goes_on = halted("move.rows", _call(elastic, "move", "k_found"))
+    with elastic.b.connect() as connection:
+        connection.execute("update k_found set v = v + 1")
+        connection.execute("delete from k_found where id > 290")
+        assert goes_on() is None
+        assert connection.execute("select count(*), sum(v) from k_found").fetchone() == (290, sum(range(1, 291)) + 290)
+    elastic.is_tidy()
+    elastic.a.run("drop table k_found")

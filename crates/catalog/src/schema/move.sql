@@ -25,11 +25,8 @@ SELECT jsonb_build_object(
                           WHERE r.prrelid = part AND p.pubname !~ '^herd_move_[0-9a-f]{16}$'),
     'columns', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
                  WHERE a.attrelid = part AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
-    -- By what rows are found again: the replica identity.
-    'key', (SELECT jsonb_agg(a.attname ORDER BY k.place) FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, place)
-              JOIN pg_attribute a ON a.attrelid = part AND a.attnum = k.attnum
-             WHERE i.indrelid = part AND k.place <= i.indnkeyatts AND i.indisvalid AND i.indimmediate
-               AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'n' THEN false ELSE i.indisprimary END),
+    -- By what rows are found again: the replica identity, compared as its index does, whatever names mean where that is done.
+    'key', k.names, 'key_operators', k.operators, 'key_types', k.types,
     -- What its rows were never held against: old ones need not satisfy it.
     'not_valid', (SELECT jsonb_agg(jsonb_build_object('name', o.conname, 'definition', d.text)) FROM pg_constraint o, LATERAL pg_get_constraintdef(o.oid) d (text)
                    WHERE o.conrelid = parent AND o.contype IN ('c', 'n') AND d.text LIKE '% NOT VALID'),
@@ -46,7 +43,24 @@ SELECT jsonb_build_object(
         (SELECT string_agg(o.conname || ' ' || regexp_replace(pg_get_constraintdef(o.oid), ' NOT VALID$', ''), E'\n' ORDER BY o.conname) FROM pg_constraint o WHERE o.conrelid = part),
         (SELECT string_agg(concat_ws(' ', i.indexrelid, pg_get_indexdef(i.indexrelid), i.indisvalid, i.indisreplident), E'\n' ORDER BY i.indexrelid)
            FROM pg_index i WHERE i.indrelid = part))))
-  FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+  FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner, LATERAL (
+    WITH RECURSIVE key AS (
+        SELECT a.attname, k.place, k.class, a.atttypid AS type FROM pg_index i, unnest(i.indkey::int2[], i.indclass::oid[]) WITH ORDINALITY k (attnum, class, place)
+          JOIN pg_attribute a ON a.attrelid = part AND a.attnum = k.attnum
+         WHERE i.indrelid = part AND k.place <= i.indnkeyatts AND i.indisvalid AND i.indimmediate
+           AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'n' THEN false ELSE i.indisprimary END
+    ), base AS (
+        SELECT k.* FROM key k
+        UNION ALL
+        -- A domain's own type: what a CHECK of it says is not asked.
+        SELECT b.attname, b.place, b.class, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+    )
+    SELECT jsonb_agg(b.attname ORDER BY b.place) AS names, jsonb_agg(format_type(b.type, -1) ORDER BY b.place) AS types,
+           jsonb_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname) ORDER BY b.place) AS operators
+      FROM base b JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd' JOIN pg_opclass l ON l.oid = b.class
+      -- Unique indexes are btrees: what is equal has the third strategy.
+      JOIN pg_amop m ON m.amopfamily = l.opcfamily AND m.amoplefttype = l.opcintype AND m.amoprighttype = l.opcintype AND m.amopstrategy = 3
+      JOIN pg_operator o ON o.oid = m.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace) k
  WHERE c.oid = part AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = part AND h.inhparent = parent)
 $body$;
 COMMENT ON FUNCTION herd.move_facts(regclass, regclass) IS 'what a copy of a shard has to be like';

@@ -26,10 +26,21 @@ pub struct Copied {
     pub part: u32,
     /// The copy, or the table whose partitions become shards, quoted and qualified; that of two which are merged.
     pub fresh: String,
-    /// The columns its rows are found by, quoted.
-    pub key: Vec<String>,
+    /// The columns its rows are found by.
+    pub key: Vec<KeyColumn>,
     /// It has constraints that may be held against a transaction's end only.
     pub deferrable: bool,
+}
+
+/// What rows are found by, as the index compares it: no search path decides by what, nor does the literal's type, which some operators are not found for.
+#[derive(Clone, Debug)]
+pub struct KeyColumn {
+    /// Quoted.
+    pub name: String,
+    /// `OPERATOR(schema.=)`.
+    pub operator: String,
+    /// The type that it has, or its domain is of, as SQL.
+    pub of_type: String,
 }
 
 /// Statements for the copies, in order for each of them: nothing of one refers to another before they are shards.
@@ -284,9 +295,10 @@ fn tuple<'m>(r: &mut Reader<'m>) -> Result<Vec<Value<'m>>> {
 fn condition(copy: &Copied, columns: &Columns, old: &[Value<'_>]) -> Result<String> {
     let mut terms = Vec::with_capacity(copy.key.len());
     for key in &copy.key {
-        let at = columns.names.iter().position(|name| name == key);
+        let KeyColumn { name, operator, of_type } = key;
+        let at = columns.names.iter().position(|known| known == name);
         match at.and_then(|at| old.get(at)) {
-            Some(value @ Value::Text(_)) => terms.push(format!("{key} = {}", value.sql()?)),
+            Some(value @ Value::Text(_)) => terms.push(format!("{name} {operator} {}::{of_type}", value.sql()?)),
             _ => return Err(strange("a row without its key")),
         }
     }
@@ -311,13 +323,13 @@ mod tests {
         m
     }
 
+    fn copied(part: u32) -> Copied {
+        let key = KeyColumn { name: "id".into(), operator: "OPERATOR(pg_catalog.=)".into(), of_type: "integer".into() };
+        Copied { part, fresh: "herd_shards.fresh".into(), key: vec![key], deferrable: false }
+    }
+
     fn decoder() -> Decoder {
-        Decoder::new(vec![Copied {
-            part: 7,
-            fresh: "herd_shards.fresh".into(),
-            key: vec!["id".into()],
-            deferrable: false,
-        }])
+        Decoder::new(vec![copied(7)])
     }
 
     #[test]
@@ -338,9 +350,9 @@ mod tests {
         decoder.read(&message(&[b"T", &1u32.to_be_bytes(), b"\0", id]), &mut batch).unwrap();
         let expected = [
             "INSERT INTO herd_shards.fresh (id, \"Long\") VALUES ('1', 'it''s'), ('1', E'b\\\\')",
-            "UPDATE herd_shards.fresh SET id = '1' WHERE id = '1'",
-            "UPDATE herd_shards.fresh SET id = '2', \"Long\" = NULL WHERE id = '1'",
-            "DELETE FROM herd_shards.fresh WHERE id = '2'",
+            "UPDATE herd_shards.fresh SET id = '1' WHERE id OPERATOR(pg_catalog.=) '1'::integer",
+            "UPDATE herd_shards.fresh SET id = '2', \"Long\" = NULL WHERE id OPERATOR(pg_catalog.=) '1'::integer",
+            "DELETE FROM herd_shards.fresh WHERE id OPERATOR(pg_catalog.=) '2'::integer",
             "TRUNCATE herd_shards.fresh",
         ];
         assert_eq!((batch.statements().collect::<Vec<_>>(), batch.rows()), (expected.to_vec(), vec![2, 1, 1, 1, 0]));
@@ -348,8 +360,6 @@ mod tests {
 
     #[test]
     fn two_shards_of_one_copy_are_emptied_together() {
-        let copied =
-            |part| Copied { part, fresh: "herd_shards.fresh".into(), key: vec!["id".into()], deferrable: false };
         let mut decoder = Decoder::new(vec![copied(7), copied(8)]);
         let mut batch = Batch::default();
         for id in [7u32, 8] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::{Relation, quote_ident, quote_literal};
 use pool::Conn;
 
-use super::changes::changed;
+use super::changes::{KeyColumn, changed};
 use super::plan::{Move, Part, Table};
 use crate::error::Result;
 
@@ -33,15 +33,33 @@ async fn part(source: &mut Conn, parent: &str, name: String) -> Result<Part> {
     let (trusted, unlogged, published) = (next()? == "true", next()? != "false", next()? != "false");
     let bytes = next()?.parse().unwrap_or(0);
     let deferrable = next()? != "false";
-    let (columns, key) = (vec![], vec![]);
-    let mut part = Part { name, facts, mark, oid, trusted, unlogged, published, bytes, deferrable, columns, key };
-    for (list, names) in [("columns", &mut part.columns), ("key", &mut part.key)] {
-        let sql = format!(
-            "SELECT n FROM jsonb_array_elements_text(nullif({}::jsonb -> '{list}', 'null')) WITH ORDINALITY AS l (n, place) ORDER BY place",
-            quote_literal(&part.facts)
-        );
-        let rows = source.simple(&sql).await?;
-        names.extend(rows.into_iter().flatten().flatten().map(|name| quote_ident(&name)));
-    }
-    Ok(part)
+    let names = |list: Vec<String>| list.iter().map(|name| quote_ident(name)).collect::<Vec<_>>();
+    let columns = names(listed(source, &facts, "columns").await?);
+    let key_names = names(listed(source, &facts, "key").await?);
+    let operators = listed(source, &facts, "key_operators").await?;
+    let types = listed(source, &facts, "key_types").await?;
+    let key = key_names.into_iter().zip(operators).zip(types);
+    let key = key.map(|((name, operator), of_type)| KeyColumn { name, operator, of_type }).collect();
+    Ok(Part {
+        name,
+        facts,
+        mark,
+        oid,
+        trusted,
+        unlogged,
+        published,
+        bytes,
+        deferrable,
+        columns,
+        key,
+    })
+}
+
+/// A list among the facts.
+async fn listed(source: &mut Conn, facts: &str, list: &str) -> Result<Vec<String>> {
+    let sql = format!(
+        "SELECT n FROM jsonb_array_elements_text(nullif({}::jsonb -> '{list}', 'null')) WITH ORDINALITY AS l (n, place) ORDER BY place",
+        quote_literal(facts)
+    );
+    Ok(source.simple(&sql).await?.into_iter().flatten().flatten().collect())
 }

@@ -7,7 +7,7 @@ use catalog::{NodeId, Oid, Placement, Relation, Snapshot, qualified, quote_liter
 
 use key::Bound;
 
-use super::changes::changed;
+use super::changes::{KeyColumn, changed};
 use crate::admin::job::Entry;
 use crate::error::Result;
 
@@ -58,7 +58,7 @@ pub struct Part {
     pub deferrable: bool,
     /// Those that rows have, and those they are found by; quoted.
     pub columns: Vec<String>,
-    pub key: Vec<String>,
+    pub key: Vec<KeyColumn>,
 }
 
 impl Table {
