@@ -57,6 +57,48 @@ def _version(elastic) -> int:
     return int(elastic.on_node(1, "show server_version_num")[0][0])
 
 
+@pytest.mark.parametrize("kind", ["move", "split", "merge"])
+@pytest.mark.parametrize(
+    "columns, identity",
+    [
+        ("id int primary key, v int, twice int generated always as (v * 2) stored", "full"),
+        ("id int, v int not null, twice int not null generated always as (id * 2) stored, primary key (id, twice)", "default"),
+    ],
+)
+def test_generated_columns_in_the_replica_identity(elastic, halted, kind, columns, identity):
+    _distributed(elastic, "k_made", columns, f"alter table k_made replica identity {identity}", "insert into k_made (id, v) select g, g from generate_series(1, 300) g")
+    call = _call(elastic, kind, "k_made")
+    if identity == "default" and _version(elastic) < 180000:
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="k_made.*generated") as refused:
+            elastic.a.run(call)
+        assert "REPLICA IDENTITY" in refused.value.diag.message_hint
+        return
+    goes_on = halted("move.rows", call)
+    with elastic.b.connect() as connection:
+        assert connection.execute("update k_made set v = v + 1").rowcount == 300
+        assert connection.execute("delete from k_made where id > 290").rowcount == 10
+        assert connection.execute("update k_made set id = id + 0, v = v + 1 where id <= 100").rowcount == 100
+        connection.execute("insert into k_made (id, v) values (301, 1), (302, 2), (303, 3)")
+        assert goes_on() is None
+        made = "2 * v" if identity == "full" else "2 * id"
+        assert connection.execute(f"select count(*), sum(v), bool_and(twice = {made}) from k_made").fetchone() == (293, sum(range(1, 291)) + 290 + 100 + 6, True)
+        assert connection.execute("update k_made set v = 0").rowcount == 293
+        assert connection.execute("select object, problem from herd.verify where object like '%k_made%'").fetchall() == []
+    elastic.is_tidy()
+
+
+def test_virtual_columns_in_the_replica_identity_are_refused_beforehand(elastic):
+    if _version(elastic) < 180000:
+        pytest.skip("there are no virtual columns")
+    _distributed(elastic, "k_virtual", "id int primary key, v int, twice int generated always as (v * 2) virtual", "alter table k_virtual replica identity full",
+                 "insert into k_virtual (id, v) select g, g from generate_series(1, 30) g")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="k_virtual.*generated") as refused:
+        elastic.a.run(_call(elastic, "move", "k_virtual"))
+    assert "REPLICA IDENTITY DEFAULT" in refused.value.diag.message_hint
+    elastic.a.run("update k_virtual set v = 1", "alter table k_virtual replica identity default", _call(elastic, "move", "k_virtual"))
+    elastic.is_tidy()
+
+
 @pytest.mark.parametrize("kind", ["move", "split", "merge", "cluster"])
 def test_constraints_that_old_rows_never_met(elastic, kind):
     _distributed(elastic, "k_late", "id int primary key, v int, w int", "create index k_late_v on k_late (v)", "insert into k_late select g, -1 from generate_series(1, 60) g",

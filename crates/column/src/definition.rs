@@ -59,7 +59,9 @@ pub async fn read(conn: &mut Conn, wanted: &Wanted) -> Result<Found> {
             (SELECT bool_and(x.relpersistence = 'p') FROM tree JOIN pg_class x USING (oid)),
             (SELECT bool_and(x.relreplident IN ('d', 'f')) FROM tree JOIN pg_class x USING (oid)),
             (SELECT count(*) = 1 OR c.relkind = 'p' FROM tree),
-            NOT c.relrowsecurity
+            NOT c.relrowsecurity,
+            current_setting('server_version_num')::int < 180000 OR NOT EXISTS (SELECT FROM tree JOIN pg_class x USING (oid) JOIN pg_attribute a ON a.attrelid = x.oid
+                WHERE x.relreplident = 'f' AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> '')
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {oid}::oid"
     );
     let facts = conn.simple(&sql);
@@ -82,6 +84,10 @@ pub async fn read(conn: &mut Conn, wanted: &Wanted) -> Result<Found> {
     if !yes(7) {
         // Who asks may not have heard of it.
         return refused("it has row-level security".into());
+    }
+    if !yes(8) {
+        // Nobody could change rows of it (pub_contains_invalid_column in PostgreSQL's publicationcmds.c).
+        return refused("its REPLICA IDENTITY is FULL, and it has generated columns, which are not published".into());
     }
     let attributes = attributes(conn, oid).await?;
     let sql = format!(

@@ -306,7 +306,7 @@ impl Store {
         }
     }
 
-    /// Of what is neither listed nor held no changes are told any more: whoever published it may not have come to the end of it.
+    /// Of what is neither listed nor held, or can't be copied, no changes are told any more: whoever published it may not have come to the end of it.
     async fn unpublish(&self, control: &mut Conn, listed: &[Wanted], held: &[(i64, u32)]) -> Result<()> {
         let sql = format!(
             "SELECT c.oid, n.nspname, c.relname FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
@@ -316,7 +316,9 @@ impl Store {
         for row in control.simple(&sql).await? {
             let [Some(relation), Some(schema), Some(name)] = row.as_slice() else { continue };
             let Ok(relation) = relation.parse::<u32>() else { continue };
-            let is_wanted = listed.iter().any(|wanted| wanted.relation == relation);
+            let is_refused =
+                |id: i64| self.shared.copies.lock().get(&id).is_some_and(|copy| copy.state == State::Refused);
+            let is_wanted = listed.iter().any(|wanted| wanted.relation == relation && !is_refused(wanted.id));
             if !is_wanted && held.iter().all(|(_, of)| *of != relation) {
                 control.simple(&published::without(&self.shared.config.slot, relation, schema, name)).await?;
             }

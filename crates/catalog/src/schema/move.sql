@@ -25,8 +25,15 @@ SELECT jsonb_build_object(
                           WHERE r.prrelid = part AND p.pubname !~ '^herd_move_[0-9a-f]{16}$'),
     'columns', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
                  WHERE a.attrelid = part AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
+    'generated', (SELECT jsonb_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a WHERE a.attrelid = part AND a.attgenerated <> '' AND NOT a.attisdropped),
     -- By what rows are found again: the replica identity, compared as its index does, whatever names mean where that is done.
     'key', k.names, 'key_operators', k.operators, 'key_types', k.types,
+    -- PostgreSQL lets nobody change rows of a published table whose replica identity has generated columns that are not published
+    -- (pub_contains_invalid_column in publicationcmds.c): all of them where it is FULL. Before 18 it tells of none, and looks at none.
+    'identity', CASE WHEN current_setting('server_version_num')::int < 180000 THEN CASE WHEN k.generated THEN 'untold' ELSE 'plain' END
+                     WHEN c.relreplident = 'f' AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = part AND a.attgenerated = 'v' AND NOT a.attisdropped) THEN 'untold'
+                     WHEN k.generated OR c.relreplident = 'f' AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = part AND a.attgenerated = 's' AND NOT a.attisdropped) THEN 'stored'
+                     ELSE 'plain' END,
     -- What its rows were never held against: old ones need not satisfy it.
     'not_valid', (SELECT jsonb_agg(jsonb_build_object('name', o.conname, 'definition', d.text)) FROM pg_constraint o, LATERAL pg_get_constraintdef(o.oid) d (text)
                    WHERE o.conrelid = parent AND o.contype IN ('c', 'n') AND d.text LIKE '% NOT VALID'),
@@ -45,7 +52,7 @@ SELECT jsonb_build_object(
            FROM pg_index i WHERE i.indrelid = part))))
   FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner, LATERAL (
     WITH RECURSIVE key AS (
-        SELECT a.attname, k.place, k.class, a.atttypid AS type FROM pg_index i, unnest(i.indkey::int2[], i.indclass::oid[]) WITH ORDINALITY k (attnum, class, place)
+        SELECT a.attname, a.attgenerated, k.place, k.class, a.atttypid AS type FROM pg_index i, unnest(i.indkey::int2[], i.indclass::oid[]) WITH ORDINALITY k (attnum, class, place)
           JOIN pg_attribute a ON a.attrelid = part AND a.attnum = k.attnum
          WHERE i.indrelid = part AND k.place <= i.indnkeyatts AND i.indisvalid AND i.indimmediate
            AND CASE c.relreplident WHEN 'i' THEN i.indisreplident WHEN 'n' THEN false ELSE i.indisprimary END
@@ -53,9 +60,9 @@ SELECT jsonb_build_object(
         SELECT k.* FROM key k
         UNION ALL
         -- A domain's own type: what a CHECK of it says is not asked.
-        SELECT b.attname, b.place, b.class, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+        SELECT b.attname, b.attgenerated, b.place, b.class, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
     )
-    SELECT jsonb_agg(b.attname ORDER BY b.place) AS names, jsonb_agg(format_type(b.type, -1) ORDER BY b.place) AS types,
+    SELECT jsonb_agg(b.attname ORDER BY b.place) AS names, jsonb_agg(format_type(b.type, -1) ORDER BY b.place) AS types, coalesce(bool_or(b.attgenerated <> ''), false) AS generated,
            jsonb_agg(format('OPERATOR(%I.%s)', n.nspname, o.oprname) ORDER BY b.place) AS operators
       FROM base b JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd' JOIN pg_opclass l ON l.oid = b.class
       -- Unique indexes are btrees: what is equal has the third strategy.

@@ -20,6 +20,7 @@ impl<C: Client> Work<'_, C> {
         self.need_transaction();
         self.may_change_kinds().await?;
         let (table, columns, order_by) = self.to_be_copied(call, search_path)?;
+        self.can_be_published(&table).await?;
         let nodes: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
         for node in &nodes {
             self.can_be_followed(*node).await?;
@@ -100,6 +101,28 @@ impl<C: Client> Work<'_, C> {
         self.put_back(p).await;
         done?;
         Ok(())
+    }
+
+    /// Nobody could change its rows otherwise (pub_contains_invalid_column in PostgreSQL's publicationcmds.c).
+    async fn can_be_published(&mut self, table: &Relation) -> Result<()> {
+        if !table.columns.iter().any(|c| c.generated) {
+            return Ok(());
+        }
+        let asked = format!(
+            "SELECT c.relreplident OPERATOR(pg_catalog.=) 'f' AND pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 180000 \
+               FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) {}",
+            table.oid
+        );
+        let rows = self.ask_home(&asked).await?;
+        if rows.first().and_then(|row| row.first()?.as_deref()) != Some("t") {
+            return Ok(());
+        }
+        let message = format!(
+            "column copies of table \"{}\" are not supported: its REPLICA IDENTITY is FULL, and it has generated columns",
+            table.name
+        );
+        Err(ExecError::sql(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("ALTER TABLE … REPLICA IDENTITY DEFAULT first."))
     }
 
     /// A store follows what the node's log tells, and orders texts by their bytes in UTF8.

@@ -42,7 +42,7 @@ use catalog::{Colocation, NodeId, Relation, Snapshot, quote_literal};
 use wire::sqlstate;
 
 use self::facts::table;
-use self::plan::{Move, Piece};
+use self::plan::{Identity, Move, Piece};
 use self::stream::Stream;
 use super::job::Job;
 use super::named;
@@ -314,6 +314,13 @@ impl<C: Client> Work<'_, C> {
                 return Err(unsupported(&t.relation, "has no primary key, nor another replica identity by an index")
                     .hint("Add a primary key, or ALTER TABLE … REPLICA IDENTITY USING INDEX."));
             }
+            if part.identity == Identity::Untold {
+                return Err(unsupported(
+                    &t.relation,
+                    "has generated columns in its replica identity that are in no log",
+                )
+                .hint("ALTER TABLE … REPLICA IDENTITY DEFAULT, or USING INDEX of columns that are not generated."));
+            }
             bytes += part.bytes;
         }
         Ok(bytes)
@@ -336,7 +343,10 @@ async fn prepare(herd: &crate::router::herd::Herd, of: &Move) -> Result<()> {
     let parts: Vec<String> = of.parts().iter().map(|(_, part)| format!("ONLY {}", part.name)).collect();
     // A table that is partitioned by time may have no partitions yet.
     let of_tables = if parts.is_empty() { String::new() } else { format!(" FOR TABLE {}", parts.join(", ")) };
-    source.simple(&format!("CREATE PUBLICATION {}{of_tables}", of.publication())).await?;
+    // Or nobody could change rows as long as there is the publication.
+    let stored = of.parts().iter().any(|(_, part)| part.identity == Identity::Stored);
+    let with = if stored { " WITH (publish_generated_columns = stored)" } else { "" };
+    source.simple(&format!("CREATE PUBLICATION {}{of_tables}{with}", of.publication())).await?;
     let mut copy = herd.admin(&of.snapshot, of.to).await?;
     for t in &of.tables {
         let pieces = of.pieces(t);

@@ -28,6 +28,8 @@ pub struct Copied {
     pub fresh: String,
     /// The columns its rows are found by.
     pub key: Vec<KeyColumn>,
+    /// The columns that it makes by itself, quoted.
+    pub generated: Vec<String>,
     /// It has constraints that may be held against a transaction's end only.
     pub deferrable: bool,
 }
@@ -162,6 +164,18 @@ impl Value<'_> {
     }
 }
 
+impl Copied {
+    /// What of a row is written, each value with its column.
+    fn given<'c, 'm>(
+        &'c self,
+        columns: &'c Columns,
+        row: &'c [Value<'m>],
+    ) -> impl Iterator<Item = (&'c str, &'c Value<'m>)> {
+        let all = columns.names.iter().map(String::as_str).zip(row);
+        all.filter(|(name, _)| !self.generated.iter().any(|made| made == name))
+    }
+}
+
 impl Decoder {
     /// Of a slot that begins now.
     pub fn new(copies: Vec<Copied>) -> Self {
@@ -183,8 +197,10 @@ impl Decoder {
                 let (copy, columns) = self.known(id)?;
                 tagged(&mut r, b"N")?;
                 let values = tuple(&mut r)?;
-                let values: Vec<String> = values.iter().map(Value::sql).collect::<Result<_>>()?;
-                let head = format!("INSERT INTO {} ({}) VALUES ", copy.fresh, columns.names.join(", "));
+                let given: Vec<_> = copy.given(columns, &values).collect();
+                let names: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
+                let values: Vec<String> = given.iter().map(|(_, v)| v.sql()).collect::<Result<_>>()?;
+                let head = format!("INSERT INTO {} ({}) VALUES ", copy.fresh, names.join(", "));
                 batch.insert(id, &copy.fresh, &head, &format!("({})", values.join(", ")));
                 Ok(())
             }
@@ -199,8 +215,11 @@ impl Decoder {
                 debug_assert_eq!(tag, b'N');
                 let new = tuple(&mut r)?;
                 let found = condition(copy, columns, old.as_deref().unwrap_or(&new))?;
-                let pairs = columns.names.iter().zip(&new).filter(|(_, v)| **v != Value::Unchanged);
+                let pairs = copy.given(columns, &new).filter(|(_, v)| **v != Value::Unchanged);
                 let set = pairs.map(|(name, v)| Ok(format!("{name} = {}", v.sql()?))).collect::<Result<Vec<_>>>()?;
+                if set.is_empty() {
+                    return Ok(());
+                }
                 batch.push(&copy.fresh, format!("UPDATE {} SET {} WHERE {found}", copy.fresh, set.join(", ")), 1);
                 Ok(())
             }
@@ -325,7 +344,8 @@ mod tests {
 
     fn copied(part: u32) -> Copied {
         let key = KeyColumn { name: "id".into(), operator: "OPERATOR(pg_catalog.=)".into(), of_type: "integer".into() };
-        Copied { part, fresh: "herd_shards.fresh".into(), key: vec![key], deferrable: false }
+        let (fresh, generated) = ("herd_shards.fresh".into(), vec!["made".into()]);
+        Copied { part, fresh, key: vec![key], generated, deferrable: false }
     }
 
     fn decoder() -> Decoder {
@@ -356,6 +376,21 @@ mod tests {
             "TRUNCATE herd_shards.fresh",
         ];
         assert_eq!((batch.statements().collect::<Vec<_>>(), batch.rows()), (expected.to_vec(), vec![2, 1, 1, 1, 0]));
+    }
+
+    #[test]
+    fn what_a_copy_makes_by_itself_is_not_written() {
+        let (mut decoder, mut batch) = (decoder(), Batch::default());
+        let (id, two) = (&7u32.to_be_bytes()[..], &2i16.to_be_bytes()[..]);
+        decoder.read(&relation(&["id", "made"]), &mut batch).unwrap();
+        decoder.read(&message(&[b"I", id, b"N", two, &text("1"), &text("2")]), &mut batch).unwrap();
+        let changed = message(&[b"U", id, b"O", two, &text("1"), &text("2"), b"N", two, &text("3"), &text("6")]);
+        decoder.read(&changed, &mut batch).unwrap();
+        let expected = [
+            "INSERT INTO herd_shards.fresh (id) VALUES ('1')",
+            "UPDATE herd_shards.fresh SET id = '3' WHERE id OPERATOR(pg_catalog.=) '1'::integer",
+        ];
+        assert_eq!(batch.statements().collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use catalog::{Relation, quote_ident, quote_literal};
 use pool::Conn;
 
 use super::changes::{KeyColumn, changed};
-use super::plan::{Move, Part, Table};
+use super::plan::{Identity, Move, Part, Table};
 use crate::error::Result;
 
 /// One of the tables, as its shards' node has it.
@@ -23,7 +23,7 @@ pub async fn table(source: &mut Conn, relation: Arc<Relation>, of: &Move, at: us
 
 async fn part(source: &mut Conn, parent: &str, name: String) -> Result<Part> {
     let facts = format!(
-        "SELECT f::text, f ->> 'mark', f ->> 'part', f ->> 'trusted', f ->> 'unlogged', f ->> 'published', f ->> 'bytes', f ->> 'deferrable' FROM herd.move_facts({parent}, {}::regclass) AS f",
+        "SELECT f::text, f ->> 'mark', f ->> 'part', f ->> 'trusted', f ->> 'unlogged', f ->> 'published', f ->> 'bytes', f ->> 'deferrable', f ->> 'identity' FROM herd.move_facts({parent}, {}::regclass) AS f",
         quote_literal(&name)
     );
     let row = source.simple(&facts).await?.into_iter().next().unwrap_or_default();
@@ -33,8 +33,14 @@ async fn part(source: &mut Conn, parent: &str, name: String) -> Result<Part> {
     let (trusted, unlogged, published) = (next()? == "true", next()? != "false", next()? != "false");
     let bytes = next()?.parse().unwrap_or(0);
     let deferrable = next()? != "false";
+    let identity = match next()?.as_str() {
+        "plain" => Identity::Plain,
+        "stored" => Identity::Stored,
+        _ => Identity::Untold,
+    };
     let names = |list: Vec<String>| list.iter().map(|name| quote_ident(name)).collect::<Vec<_>>();
     let columns = names(listed(source, &facts, "columns").await?);
+    let generated = names(listed(source, &facts, "generated").await?);
     let key_names = names(listed(source, &facts, "key").await?);
     let operators = listed(source, &facts, "key_operators").await?;
     let types = listed(source, &facts, "key_types").await?;
@@ -51,7 +57,9 @@ async fn part(source: &mut Conn, parent: &str, name: String) -> Result<Part> {
         bytes,
         deferrable,
         columns,
+        generated,
         key,
+        identity,
     })
 }
 

@@ -59,6 +59,20 @@ pub struct Part {
     /// Those that rows have, and those they are found by; quoted.
     pub columns: Vec<String>,
     pub key: Vec<KeyColumn>,
+    /// Those that each node makes by itself; quoted.
+    pub generated: Vec<String>,
+    pub identity: Identity,
+}
+
+/// What a table's replica identity has of generated columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// None that count.
+    Plain,
+    /// Some that have to be published for rows to be changed.
+    Stored,
+    /// Some that can't be.
+    Untold,
 }
 
 impl Table {

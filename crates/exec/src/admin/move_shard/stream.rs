@@ -49,6 +49,7 @@ impl Stream {
                 part: part.oid,
                 fresh: t.fresh(),
                 key: part.key.clone(),
+                generated: part.generated.clone(),
                 deferrable: part.deferrable,
             })
         });
