@@ -205,3 +205,25 @@ def test_rows_are_found_by_keys_of_any_type(elastic, halted, made, columns, rows
         assert connection.execute("select count(*), sum(v) from k_found").fetchone() == (290, sum(range(1, 291)) + 290)
     elastic.is_tidy()
     elastic.a.run("drop table k_found")
+
+
+def test_the_last_changes_can_be_cancelled(elastic, halted):
+    """The copy has followed, and what has come since waits for somebody."""
+    _distributed(elastic, "k_cancelled", "id int primary key, v int", "insert into k_cancelled select g, g from generate_series(1, 300) g")
+    node = elastic.shards("k_cancelled")[1] % 3 + 1
+    goes_on = halted("move.followed", _call(elastic, "move", "k_cancelled"))
+    with elastic.b.connect() as connection, elastic.nodes[node - 1].server.connect() as holds:
+        copy = holds.execute("select oid::regclass from pg_class where relname ~ '^herd_moving_[0-9a-f]+_0$' and relkind = 'r'").fetchone()[0]
+        holds.execute("begin")
+        holds.execute(f"lock table {copy} in access exclusive mode")
+        connection.execute("update k_cancelled set v = v + 1")
+        waiting = Asked(goes_on)
+        time.sleep(3)
+        job = connection.execute("select id from herd.jobs where about like '%k_cancelled%' and state = 'running'").fetchone()[0]
+        assert connection.execute("select herd.cancel_job(%s)", (job,)).fetchone() == (True,)
+        waiting.join(20)
+        still = waiting.is_alive()
+        holds.execute("rollback")
+        assert not still
+    assert goes_on().sqlstate == "57014"
+    elastic.is_tidy()

@@ -41,7 +41,15 @@ impl<C: Client> Work<'_, C> {
         // Tries in which others had the tables. What fails under the locks gets no better by waiting for them.
         let mut crowded = 0;
         for attempt in 1.. {
-            stream.follow().await?;
+            let given_up = tokio::select! {
+                biased;
+                () = self.client.cancelled() => Some(ExecError::cancelled()),
+                why = job.watch() => Some(why),
+                followed = stream.follow() => followed.map(|()| None)?,
+            };
+            if let Some(why) = given_up {
+                return Err(why);
+            }
             job.note().await?;
             self.transaction.begin("BEGIN ISOLATION LEVEL READ COMMITTED", false);
             let patient = crowded >= SHORT_TRIES && crowded % 2 == 1;
