@@ -62,3 +62,25 @@ def test_a_node_is_emptied_and_filled_again(elastic):
                 connection.execute(f"select {call}")
         connection.execute("rollback")
     elastic.is_tidy()
+
+
+def test_a_node_that_was_emptied_stays_empty(elastic):
+    elastic.without_tables()
+    with elastic.a.connect() as connection:
+        connection.execute("create table s_emptied (id int primary key)")
+        connection.execute("select create_distributed_table('s_emptied', 'id', colocate_with => 'none')")
+        connection.execute("select herd.drain_node('node3')")
+        connection.execute("select herd.drain_node('node2')")
+        assert _counts(connection, "s_emptied") == [6, 0, 0]
+        # Where none has any, all of them are filled.
+        connection.execute("select herd.drain_node('1')")
+        assert _counts(connection, "s_emptied") == [0, 3, 3]
+        # One that nothing was moved away from has just joined.
+        connection.execute("select herd.rebalance()")
+        elastic.on_node(1, "update herd.job set ended_at = ended_at - interval '1 day' where kind = 'move'")
+        connection.execute("select herd.drain_node('node3')")
+        elastic.on_node(1, "update herd.job set ended_at = ended_at - interval '1 day' where kind = 'move'")
+        connection.execute("select herd.drain_node('node2')")
+        assert _counts(connection, "s_emptied") == [3, 0, 3]
+        connection.execute("drop table s_emptied")
+    elastic.is_tidy()

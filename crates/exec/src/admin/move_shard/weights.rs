@@ -29,6 +29,12 @@ const OF_SHARDS: &str = "SET LOCAL lock_timeout = '3s'; SET LOCAL statement_time
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid \
      WHERE n.nspname = 'herd_shards' AND c.relkind = 'r'";
 
+/// Nodes that shards have left since they joined, as far as that is remembered, and whether a job is emptying them now.
+const EMPTIED: &str = "SELECT n.id, bool_or(j.kind = 'drain_node') FROM herd.node n JOIN herd.job j \
+        ON j.kind = 'drain_node' AND j.state = 'running' AND j.about IN (n.name, n.id::text) \
+        OR j.kind = 'move' AND j.state = 'done' AND j.arguments ->> 'from' = n.id::text AND j.ended_at > n.added_at \
+      GROUP BY n.id";
+
 /// What is known of a shard, with those colocated with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
@@ -118,7 +124,10 @@ impl<C: Client> Work<'_, C> {
     pub async fn next_move(&mut self, asked: &AdminCall, moved: &HashSet<(i32, i32)>) -> Result<Option<Next>> {
         let (goal, units) = self.goal_of(asked).await?;
         let snapshot = self.epoch.snapshot.clone();
-        let nodes: Vec<NodeId> = snapshot.nodes.iter().map(|n| n.id).collect();
+        let nodes = match goal {
+            Goal::Empty(node) => self.may_be_filled(node, &units, moved).await?,
+            _ => snapshot.nodes.iter().map(|n| n.id).collect(),
+        };
         let Some((at, to)) = goal::next(&units, &nodes, goal, moved) else { return Ok(None) };
         let unit = &units[at];
         Ok(move_call(&snapshot, unit, to).map(|call| Next { call, unit: (unit.group, unit.shard) }))
@@ -161,6 +170,20 @@ impl<C: Client> Work<'_, C> {
             count += 1;
         }
         Ok(Forwarded { tag: format!("SELECT {count}"), ..Default::default() })
+    }
+
+    /// The nodes that shards of one may go to which is emptied, and itself: none that was emptied before, nor is meanwhile, as long as there are
+    /// others.
+    async fn may_be_filled(&self, emptied: NodeId, units: &[Unit], moved: &HashSet<(i32, i32)>) -> Result<Vec<NodeId>> {
+        let all: Vec<NodeId> = self.epoch.snapshot.nodes.iter().map(|n| n.id).collect();
+        let had_some = |node: NodeId| units.iter().any(|u| u.node == node && !moved.contains(&(u.group, u.shard)));
+        let mut others: HashSet<NodeId> = all.iter().copied().filter(|node| *node != emptied).collect();
+        for row in self.herd.own.rows(&self.herd.config.home, EMPTIED).await? {
+            let node = row.first().and_then(|id| id.as_deref()?.parse().ok());
+            let now = row.get(1).and_then(Option::as_deref) == Some("t");
+            node.filter(|node| now || !had_some(*node)).map(|node| others.remove(&node));
+        }
+        Ok(if others.is_empty() { all } else { others.into_iter().chain([emptied]).collect() })
     }
 
     async fn goal_of(&mut self, asked: &AdminCall) -> Result<(Goal, Vec<Unit>)> {
