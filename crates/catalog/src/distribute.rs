@@ -26,6 +26,7 @@ mod foreign;
 mod merge;
 mod node;
 pub mod objects;
+mod operators;
 mod partitioned;
 mod reference;
 mod rename;

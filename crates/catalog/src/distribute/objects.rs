@@ -1,4 +1,4 @@
-//! What every node has besides tables: roles, schemas, extensions, types, functions, casts, who may use them, and default privileges. Queries for home that give the
+//! What every node has besides tables: roles, schemas, extensions, types, functions, casts, operators and the like (`operators.rs`), who may use them, and default privileges. Queries for home that give the
 //! statements which make the same on a new node, in an order that works. It does not run them, and does not know tables.
 //!
 //! Names come out qualified if the queries run with `search_path = pg_catalog`. Objects that belong to an extension come
@@ -70,10 +70,17 @@ WITH RECURSIVE own AS (
             (SELECT string_agg(format('CONSTRAINT %I %s', conname, pg_get_constraintdef(oid)), ' ') FROM pg_constraint
               WHERE contypid = t.oid AND contype = 'c'))
         WHEN 'c' THEN format('CREATE TYPE %I.%I AS (%s)', own.nspname, t.typname,
-            (SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute
-              WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped))
-        ELSE (SELECT format('CREATE TYPE %I.%I AS RANGE (SUBTYPE = %s%s)', own.nspname, t.typname, format_type(rngsubtype, NULL),
-                CASE WHEN rngsubdiff <> 0 THEN ', SUBTYPE_DIFF = ' || rngsubdiff::regproc ELSE '' END) FROM pg_range WHERE rngtypid = t.oid)
+            (SELECT string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)) || coalesce(' COLLATE ' || quote_ident(n.nspname) || '.' || quote_ident(c.collname), ''), ', ' ORDER BY a.attnum)
+               FROM pg_attribute a JOIN pg_type b ON b.oid = a.atttypid LEFT JOIN pg_collation c ON c.oid = a.attcollation AND a.attcollation <> b.typcollation
+               LEFT JOIN pg_namespace n ON n.oid = c.collnamespace WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped))
+        ELSE (SELECT CASE WHEN g.rngcanonical <> 0 THEN format('DO %L', format('BEGIN IF to_regtype(%L) IS NULL THEN RAISE feature_not_supported USING MESSAGE = %L, HINT = %L; END IF; END',
+                    t.oid::regtype, format('range type %s, which has a canonical function, is not on the new node', t.oid::regtype), 'Create it there, then add the node.'))
+                ELSE format('CREATE TYPE %I.%I AS RANGE (%s)', own.nspname, t.typname, concat_ws(', ', 'SUBTYPE = ' || format_type(g.rngsubtype, NULL),
+                format('SUBTYPE_OPCLASS = %I.%I', ln.nspname, l.opcname), 'COLLATION = ' || quote_ident(cn.nspname) || '.' || quote_ident(c.collname),
+                CASE WHEN g.rngsubdiff <> 0 THEN 'SUBTYPE_DIFF = ' || g.rngsubdiff::regproc END, format('MULTIRANGE_TYPE_NAME = %I.%I', mn.nspname, m.typname))) END
+                FROM pg_range g JOIN pg_opclass l ON l.oid = g.rngsubopc JOIN pg_namespace ln ON ln.oid = l.opcnamespace
+                JOIN pg_type m ON m.oid = g.rngmultitypid JOIN pg_namespace mn ON mn.oid = m.typnamespace
+                LEFT JOIN pg_collation c ON c.oid = g.rngcollation LEFT JOIN pg_namespace cn ON cn.oid = c.collnamespace WHERE g.rngtypid = t.oid)
         END || format('; ALTER TYPE %I.%I OWNER TO %I', own.nspname, t.typname, r.rolname)
             || CASE WHEN t.typacl IS NULL THEN '' ELSE format('; REVOKE ALL ON TYPE %I.%I FROM PUBLIC', own.nspname, t.typname)
             || coalesce((SELECT string_agg(format('; GRANT USAGE ON TYPE %I.%I TO %s%s', own.nspname, t.typname,
@@ -133,8 +140,10 @@ pub const AFTER_TABLES: &str = r#"WITH RECURSIVE made AS (SELECT place, sql FROM
 SELECT sql FROM made ORDER BY place, sql
 "#;
 
-/// The functions of both, and casts, as the first terms of their WITH.
-const FUNCTIONS: &str = r#"routines AS (
+/// The functions of both, casts, and what `operators.rs` has, as the first terms of their WITH.
+const FUNCTIONS: &str = r#"spaces AS (
+    SELECT n.oid, n.nspname FROM pg_namespace n WHERE n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'herd', 'herd_shards')
+), routines AS (
     SELECT p.oid, p.oid::bigint AS place,
         EXISTS (SELECT FROM pg_depend d LEFT JOIN pg_type t ON d.refclassid = 'pg_type'::regclass AND t.oid = d.refobjid
                   LEFT JOIN pg_type e ON e.oid = t.typelem LEFT JOIN pg_class c ON c.oid = coalesce(nullif(t.typrelid, 0), nullif(e.typrelid, 0))
@@ -149,13 +158,13 @@ const FUNCTIONS: &str = r#"routines AS (
                         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(g.rolname) END || CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END), '')
                      FROM aclexplode(p.proacl) a LEFT JOIN pg_roles g ON g.oid = a.grantee), '') END
         END AS sql
-      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_roles r ON r.oid = p.proowner
-     WHERE n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'herd', 'herd_shards')
-       AND NOT (n.nspname = 'public' AND p.proname IN ('create_distributed_table', 'create_reference_table', 'create_distributed_function', 'undistribute_table',
+      FROM pg_proc p JOIN spaces n ON n.oid = p.pronamespace JOIN pg_roles r ON r.oid = p.proowner
+     WHERE NOT (n.nspname = 'public' AND p.proname IN ('create_distributed_table', 'create_reference_table', 'create_distributed_function', 'undistribute_table',
                 'citus_add_node', 'citus_remove_node'))
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype IN ('e', 'i'))
-), functions AS (
+), $TERMSfunctions AS (
     SELECT place, late, sql FROM routines
+    UNION ALL SELECT * FROM collations UNION ALL SELECT * FROM operators UNION ALL SELECT * FROM compared UNION ALL SELECT * FROM searched UNION ALL SELECT * FROM unmade
     UNION ALL
     SELECT c.oid::bigint, coalesce(f.late, false) OR EXISTS (SELECT FROM pg_type t JOIN pg_class r ON r.oid = t.typrelid
              WHERE t.oid IN (c.castsource, c.casttarget) AND r.relkind IN ('r', 'p', 'v', 'm', 'f')),
@@ -169,5 +178,6 @@ const FUNCTIONS: &str = r#"routines AS (
 
 /// The query, complete.
 pub fn query(objects: &str) -> String {
-    objects.replacen("WITH RECURSIVE ", &format!("WITH RECURSIVE {FUNCTIONS}"), 1)
+    let functions = FUNCTIONS.replacen("$TERMS", super::operators::TERMS, 1);
+    objects.replacen("WITH RECURSIVE ", &format!("WITH RECURSIVE {functions}"), 1)
 }
