@@ -155,6 +155,23 @@ def test_foreign_keys_that_old_rows_never_met(elastic):
     elastic.is_tidy()
 
 
+def test_constraints_that_old_rows_never_met_when_a_table_changes_its_kind(elastic):
+    elastic.a.run(
+        "drop table if exists k_kind", "create table k_kind (id int primary key, v int)", "insert into k_kind select g, -1 from generate_series(1, 60) g",
+        "alter table k_kind add constraint k_kind_v check (v > 0) no inherit not valid",
+    )  # fmt: skip
+    for change in ("create_distributed_table('k_kind', 'id', colocate_with => 'none')", "undistribute_table('k_kind')", "create_reference_table('k_kind')"):
+        elastic.a.run(f"select {change}")
+        with elastic.b.connect() as connection:
+            assert connection.execute("select count(*), sum(v) from k_kind").fetchone() == (60, -60)
+            with pytest.raises(psycopg.errors.CheckViolation):
+                connection.execute("insert into k_kind values (61, -1)")
+        for node in (1, 2, 3):
+            assert elastic.on_node(node, "select bool_or(convalidated) from pg_constraint where conname = 'k_kind_v'") in ([(False,)], [(None,)])
+    assert elastic.b.connect().execute("select object, problem from herd.verify where object like '%k_kind%'").fetchall() == []
+    elastic.a.run("drop table k_kind")
+
+
 @pytest.mark.parametrize("kind", ["move", "split", "merge"])
 @pytest.mark.parametrize("change", ["drop table k_serial", "select undistribute_table('k_serial')"])
 def test_a_table_with_a_sequence_is_dropped_meanwhile(elastic, halted, kind, change):
