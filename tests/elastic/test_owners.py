@@ -51,6 +51,21 @@ def test_an_index_that_is_made_meanwhile(elastic, hers, tmp_path, place, index):
     elastic.is_tidy()
 
 
+def test_a_default_that_is_read_anew(elastic, hers):
+    """Its constant is of a domain whose CHECK is the owner's."""
+    with elastic.a.connect(user="mover_mallory") as mallory:
+        mallory.execute("create domain hers.evil as int")
+        mallory.execute("alter table hers.bait add column note text default (('{1}'::hers.evil[])::text)")
+        mallory.execute("alter domain hers.evil add check (hers.quiet(value) > 0) not valid")
+    for shard in (1, 2):
+        elastic.a.run(f"select herd.move_shard('hers.bait', {shard}, {elastic.shards('bait')[shard] % 3 + 1})")
+    with elastic.a.connect(user="mover_mallory") as mallory:
+        mallory.execute("insert into hers.bait (id) select g from generate_series(1001, 1060) g")
+        assert mallory.execute("select count(*) from hers.bait where id > 1000 and note = '{1}'").fetchone() == (60,)
+    risen = [n for n in (1, 2, 3) if elastic.on_node(n, "select rolsuper from pg_roles where rolname = 'mover_mallory'") != [(False,)]]
+    assert risen == []
+
+
 def test_a_key_that_is_deferrable_is_none(elastic):
     """While a shard of it moved, nobody could change its rows."""
     elastic.a.run(

@@ -104,6 +104,24 @@ def test_a_column_that_is_there_stays_as_it_is(herd, herd_many):
         assert c.execute("select count(*) from numbered where at is null").fetchone() == (0,)
 
 
+def test_a_column_that_is_dropped_first_is_added(herd, herd_many):
+    """PostgreSQL drops before it adds: what each node would make another value of is refused, as without IF NOT EXISTS."""
+    with _schemas(herd, "dropped_first") as c:
+        _distributed(c, "dropped_first")
+        c.execute("create table copied (id int primary key, c int)")
+        c.execute("select create_reference_table('copied')")
+        c.execute("insert into copied select g, g from generate_series(1, 5) g")
+        for sql in ("alter table copied drop column c, add column if not exists c uuid default gen_random_uuid()",
+                    "alter table copied drop column c, add column if not exists c serial"):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                c.execute(sql)
+        rows = _on_nodes(herd_many, "select * from dropped_first.copied order by id")
+        assert rows[0] == rows[1] == [(n, n) for n in range(1, 6)]
+        c.execute("alter table copied drop column c, add column if not exists c int default 7")
+        rows = _on_nodes(herd_many, "select id, c from dropped_first.copied order by id")
+        assert rows[0] == rows[1] == [(n, 7) for n in range(1, 6)]
+
+
 def test_constraints_have_home_s_names_everywhere(herd, herd_many):
     with _schemas(herd, "constrained") as c:
         _distributed(c, "constrained")

@@ -51,4 +51,5 @@ pub use role::{ClientLogin, Judge, RoleWord};
 pub use settings::{Settings, roles_now};
 pub use size::Size;
 pub use statements::{StatementCache, StatementKey, StatementName};
+pub use stream::is_anybody_at;
 pub use target::{Login, NodeTarget, Secret, TlsMode};

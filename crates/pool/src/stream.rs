@@ -6,12 +6,14 @@ use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -25,12 +27,26 @@ pub(crate) enum NodeStream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// Whether any of a node's hosts takes a connection within the limit, whatever it would say then.
+pub async fn is_anybody_at(target: &NodeTarget, limit: Duration) -> bool {
+    let mut asked = JoinSet::new();
+    for host in target.candidates() {
+        let takes = async move {
+            match host.is_unix() {
+                true => UnixStream::connect(host.socket()).await.is_ok(),
+                false => TcpStream::connect((&*host.host, host.port)).await.is_ok(),
+            }
+        };
+        asked.spawn(tokio::time::timeout(limit, takes));
+    }
+    asked.join_all().await.into_iter().any(|takes| takes == Ok(true))
+}
+
 /// Connects, and negotiates TLS. Bounded only by the caller's timeout.
 pub(crate) async fn dial(target: &NodeTarget) -> Result<NodeStream, PoolError> {
     let failed = |source| PoolError::Connect { node: target.to_string(), source };
     if target.is_unix() {
-        let path = format!("{}/.s.PGSQL.{}", target.host, target.port);
-        return Ok(NodeStream::Unix(UnixStream::connect(path).await.map_err(failed)?));
+        return Ok(NodeStream::Unix(UnixStream::connect(target.socket()).await.map_err(failed)?));
     }
     let tcp = TcpStream::connect((&*target.host, target.port)).await.map_err(failed)?;
     tcp.set_nodelay(true).map_err(failed)?;

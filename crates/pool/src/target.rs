@@ -110,6 +110,11 @@ impl NodeTarget {
     pub fn is_unix(&self) -> bool {
         self.host.starts_with('/')
     }
+
+    /// The path of its Unix socket, where it has one.
+    pub(crate) fn socket(&self) -> String {
+        format!("{}/.s.PGSQL.{}", self.host, self.port)
+    }
 }
 
 fn is_url(entry: &str) -> bool {

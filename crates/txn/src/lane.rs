@@ -15,6 +15,8 @@ pub struct Lane {
     pub conn: PooledConn,
     /// ReadyForQuery that belong to requests put in front: everything up to them is skipped.
     skip: u32,
+    /// Settings are among them.
+    awaits_settings: bool,
     /// Notices of statements run by [`run`](Self::run), whole messages, for whoever wants to pass them on.
     pub notices: bytes::BytesMut,
     /// Notices of the client's own statement: the client gets them, whichever node this is.
@@ -47,7 +49,8 @@ impl Look {
 impl Lane {
     /// A connection to a node as it is: nothing is set up on it.
     pub fn new(node: NodeId, conn: PooledConn) -> Self {
-        Lane { node, conn, skip: 0, notices: Default::default(), said: Default::default(), look: None, columns: None }
+        let (notices, said) = Default::default();
+        Lane { node, conn, skip: 0, awaits_settings: false, notices, said, look: None, columns: None }
     }
 
     /// A connection of the client's role, set up as its session is: what others left set there is not this session's.
@@ -109,12 +112,21 @@ impl Lane {
     pub fn want(&mut self, settings: &Settings) {
         if let Some(sql) = self.conn.settings_to(settings) {
             self.put_before(&sql);
+            self.awaits_settings = true;
         }
     }
 
-    /// Waits until what was put in front is done: what comes next is not sent where it has failed.
+    /// Sends the settings that were put in front, for [`settle`](Self::settle).
+    pub async fn send_settings(&mut self) -> Result<(), PoolError> {
+        if self.awaits_settings {
+            self.conn.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it has the settings that were put in front: what comes next is not sent where it can't have them.
     pub async fn settle(&mut self) -> Result<(), PoolError> {
-        if self.skip > 0 {
+        if self.awaits_settings {
             self.conn.flush().await?;
             self.settle_before().await?;
         }
@@ -129,6 +141,7 @@ impl Lane {
 
     /// Reads the replies of what was put in front; afterwards the read buffer starts with the statement's own.
     pub async fn settle_before(&mut self) -> Result<(), PoolError> {
+        self.awaits_settings = false;
         let mut error = None;
         while self.skip > 0 {
             let frame = self.conn.frame().await?;

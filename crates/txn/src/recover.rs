@@ -153,6 +153,10 @@ async fn holds_gate(decider: &mut Conn, xid: u64) -> Result<bool, PoolError> {
 /// waited for it. A standby that were promoted without it would have the transaction prepared, and need the decision.
 const ON_STANDBY: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true), pg_catalog.pg_logical_emit_message(true, 'herd', '')";
 
+/// Who waits for a standby longer than it takes to hear from one.
+const STANDBY_AWAY: &str = "SELECT pid::pg_catalog.text FROM pg_catalog.pg_stat_activity WHERE wait_event OPERATOR(pg_catalog.=) 'SyncRep' \
+     AND query_start OPERATOR(pg_catalog.<) pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '2s'::pg_catalog.interval LIMIT 1";
+
 /// Deletes decisions whose participants have all followed them.
 async fn forget(
     herd: &str,
@@ -169,6 +173,10 @@ async fn forget(
         }
     }
     if old.is_empty() {
+        return;
+    }
+    // Where somebody waits for a standby that is away, one more would wait for as long.
+    if !ask_each(nodes, STANDBY_AWAY, done).await.is_empty() {
         return;
     }
     ask_each(nodes, ON_STANDBY, done).await;

@@ -258,6 +258,11 @@ BEGIN
         END LOOP;
     END IF;
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound);
+    -- The table had it when it was looked at, and had none when the copy was made: rows that come from now on would be held against it by who fills it.
+    IF EXISTS (SELECT FROM jsonb_array_elements(nullif(facts -> 'not_valid', 'null')) l WHERE l ->> 'definition' LIKE 'CHECK%')
+       AND NOT (SELECT r.rolsuper FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.oid = parent) THEN
+        RAISE EXCEPTION 'table "%" was changed while one of its shards was moved, split or merged', parent USING ERRCODE = 'object_in_use', HINT = 'Do it again.';
+    END IF;
     FOR item IN SELECT l ->> 'name' AS conname, l ->> 'definition' AS definition FROM jsonb_array_elements(nullif(facts -> 'not_valid', 'null')) l LOOP
         EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I %s', fresh, item.conname, item.definition);
     END LOOP;
@@ -350,12 +355,13 @@ BEGIN
     IF made_for IS NOT NULL THEN
         EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', made_for, fresh);
     END IF;
-    FOR item IN SELECT a.attname, pg_get_expr(d.adbin, d.adrelid) AS made FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-                 WHERE a.attrelid = parent AND a.attgenerated = '' LOOP
-        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s', fresh, item.attname, item.made);
-    END LOOP;
     PERFORM herd.let_own(who::text);
     EXECUTE format('ALTER TABLE %s OWNER TO %s', fresh, who);
+    -- By the owner: constants in them are read anew, and with them the CHECKs of domains of his.
+    FOR item IN SELECT a.attname, pg_get_expr(d.adbin, d.adrelid) AS made FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+                 WHERE a.attrelid = parent AND a.attgenerated = '' LOOP
+        PERFORM herd.run_as_owner(fresh::regclass, format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s', fresh, item.attname, item.made));
+    END LOOP;
     -- ATTACH would hold its rows against them.
     FOR item IN SELECT o.conname, d.text AS definition FROM pg_constraint o, LATERAL pg_get_constraintdef(o.oid) d (text)
                  WHERE o.conrelid = parent AND o.contype = 'f' AND o.conparentid = 0 AND d.text LIKE '% NOT VALID' LOOP

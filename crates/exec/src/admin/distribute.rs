@@ -26,6 +26,9 @@ const CATALOG_TRY: Duration = Duration::from_millis(300);
 /// How long a plan about everybody's tables waits for one of their owners while others' changes wait for it.
 const OWNERS_TRY: Duration = Duration::from_millis(1000);
 
+/// Who takes no connection for so long is not there.
+const GONE: Duration = Duration::from_secs(3);
+
 impl<C: Client> Work<'_, C> {
     /// Runs an admin call. In a transaction of its own it is tried again when the catalog has moved on.
     pub async fn admin(
@@ -97,7 +100,7 @@ impl<C: Client> Work<'_, C> {
                     })?
                     .id;
                 let mut plan = catalog::plan_remove_node(&snapshot, id).map_err(|r| refused(&r))?;
-                self.leave_out_who_is_gone(id, &mut plan).await?;
+                self.leave_out_who_is_gone(&snapshot, id, &mut plan).await?;
                 (plan, None)
             }
         };
@@ -121,14 +124,23 @@ impl<C: Client> Work<'_, C> {
         Ok(self.answer(&call, described, &text, plan.after_commit, true))
     }
 
-    /// A node that is removed need not be there any more: nobody waits for a machine that will not come back.
-    async fn leave_out_who_is_gone(&mut self, node: NodeId, plan: &mut DistributionPlan) -> Result<()> {
+    /// A node that is removed need not be there any more: nobody waits for a machine that will not come back. One that fails over, or is slow, is
+    /// there.
+    async fn leave_out_who_is_gone(
+        &mut self,
+        snapshot: &Snapshot,
+        node: NodeId,
+        plan: &mut DistributionPlan,
+    ) -> Result<()> {
         // By a new connection: one that has been there for long does not tell that its server hangs.
-        let target = self.herd.target(&self.epoch.snapshot, node)?;
+        let target = self.herd.target(snapshot, node)?;
         let trouble = match self.herd.own.connect(&target).await {
             Err(e @ (PoolError::Connect { .. } | PoolError::Closed { .. } | PoolError::Timeout { .. })) => e,
             answered => return Ok(answered.map(drop)?),
         };
+        if pool::is_anybody_at(&target, GONE).await {
+            return Err(trouble.into());
+        }
         plan.after.retain(|part| part.node != node);
         let warning = ErrorFields::with_severity(
             "WARNING",

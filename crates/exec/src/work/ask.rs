@@ -55,7 +55,7 @@ impl<C: Client> Work<'_, C> {
             && self.settings.get(PLAN_CACHE_MODE).is_none();
         self.planned_once = one_plan.then(|| self.settings.with(PLAN_CACHE_MODE, ONE_PLAN));
         let lanes = self
-            .ask_each(nodes.iter().map(|node| (*node, ())), |_, p, ()| {
+            .ask_lanes(one_plan, nodes.iter().map(|node| (*node, ())), |_, p, ()| {
                 match take_opened(opened, p.lane.node, &part.sql) {
                     Some(portal) => {
                         p.lane.columns = part.columns.clone();
@@ -76,22 +76,29 @@ impl<C: Client> Work<'_, C> {
     pub async fn ask_each<T>(
         &mut self,
         asked: impl Iterator<Item = (NodeId, T)>,
+        ask: impl FnMut(&Self, &mut Participant, T),
+    ) -> Result<Vec<Participant>> {
+        self.ask_lanes(false, asked, ask).await
+    }
+
+    /// The same; `reads`: it changes nothing, whatever it runs under.
+    async fn ask_lanes<T>(
+        &mut self,
+        reads: bool,
+        asked: impl Iterator<Item = (NodeId, T)>,
         mut ask: impl FnMut(&Self, &mut Participant, T),
     ) -> Result<Vec<Participant>> {
-        let mut lanes = Vec::with_capacity(asked.size_hint().0);
-        for (node, what) in asked {
-            let mut p = match self.lane(node).await {
-                Ok(p) => p,
-                Err(e) => {
-                    self.abandon(lanes).await;
-                    return Err(e);
-                }
-            };
-            p.lane.look = self.looks.of(node);
+        let (nodes, whats): (Vec<_>, Vec<_>) = asked.unzip();
+        let mut lanes = Vec::with_capacity(nodes.len());
+        let mut waiting = self.settled_lanes(&nodes, reads).await?.into_iter();
+        for what in whats {
+            let Some(mut p) = waiting.next() else { break };
+            p.lane.look = self.looks.of(p.lane.node);
             ask(self, &mut p, what);
             let flushed = p.lane.conn.flush().await;
             lanes.push(p);
             if let Err(e) = flushed {
+                lanes.extend(waiting);
                 self.abandon(lanes).await;
                 return Err(e.into());
             }
@@ -101,15 +108,37 @@ impl<C: Client> Work<'_, C> {
 
     /// A lane to each node, or to none.
     pub async fn lanes_to(&mut self, nodes: impl IntoIterator<Item = NodeId>) -> Result<Vec<Participant>> {
-        let mut lanes = vec![];
+        let nodes: Vec<_> = nodes.into_iter().collect();
+        self.settled_lanes(&nodes, false).await
+    }
+
+    /// The same. The settings that they are to have are on their way to all of them before any is waited for.
+    async fn settled_lanes(&mut self, nodes: &[NodeId], reads: bool) -> Result<Vec<Participant>> {
+        let mut lanes = Vec::with_capacity(nodes.len());
         for node in nodes {
-            match self.lane(node).await {
+            match self.lane_to_read(*node).await {
                 Ok(p) => lanes.push(p),
                 Err(e) => {
                     self.abandon(lanes).await;
                     return Err(e);
                 }
             }
+        }
+        if reads || self.transaction.is_active() {
+            return Ok(lanes);
+        }
+        let settled = async {
+            for p in &mut lanes {
+                p.lane.send_settings().await?;
+            }
+            for p in &mut lanes {
+                p.lane.settle().await?;
+            }
+            Ok::<_, pool::PoolError>(())
+        };
+        if let Err(e) = settled.await {
+            self.abandon(lanes).await;
+            return Err(e.into());
         }
         Ok(lanes)
     }

@@ -14,6 +14,7 @@ use exec::GIVES_WAY;
 use futures_util::future::join_all;
 use pool::Conn;
 use session::Router;
+use tokio::task::JoinSet;
 
 use super::circles::{Backend, Edge, Owner, Victim, Waits, circles};
 
@@ -25,7 +26,7 @@ const BELIEVED: &str = "1500 milliseconds";
 
 /// Looks for deadlocks and breaks them; never ends.
 pub async fn watch(router: Arc<Router>) {
-    let mut conns: HashMap<i32, Conn> = HashMap::new();
+    let mut conns = Conns::default();
     let mut last: HashSet<Vec<Edge>> = HashSet::new();
     loop {
         tokio::time::sleep(EVERY).await;
@@ -45,8 +46,35 @@ pub async fn watch(router: Arc<Router>) {
     }
 }
 
+/// A connection to each node that could be reached. Who is slow to let one in is waited for beside the rounds.
+#[derive(Default)]
+struct Conns {
+    there: HashMap<i32, Conn>,
+    coming: HashSet<i32>,
+    connecting: JoinSet<(i32, Option<Conn>)>,
+}
+
+impl Conns {
+    /// Those of the herd's nodes, which are asked and put back.
+    fn take(&mut self, router: &Router, snapshot: &Arc<catalog::Snapshot>) -> HashMap<i32, Conn> {
+        while let Some(done) = self.connecting.try_join_next() {
+            let Ok((node, conn)) = done else { continue };
+            self.coming.remove(&node);
+            self.there.extend(conn.map(|conn| (node, conn)));
+        }
+        self.there.retain(|node, conn| !conn.is_broken() && snapshot.node(*node).is_some());
+        for node in snapshot.nodes.iter().map(|n| n.id) {
+            if !self.there.contains_key(&node) && self.coming.insert(node) {
+                let (herd, snapshot) = (router.herd.clone(), snapshot.clone());
+                self.connecting.spawn(async move { (node, herd.admin(&snapshot, node).await.ok()) });
+            }
+        }
+        std::mem::take(&mut self.there)
+    }
+}
+
 /// The circles there are now, and of each the session to cancel if it is one of ours, and whether that tries again.
-async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<Edge>, Option<(i32, bool)>> {
+async fn round(router: &Router, conns: &mut Conns) -> HashMap<Vec<Edge>, Option<(i32, bool)>> {
     let snapshot = router.herd.epoch.load().snapshot.clone();
     let own = router.cancels.owners(&|key| node_of(router, &snapshot, key));
     if snapshot.nodes.len() < 2 || own.is_empty() {
@@ -60,23 +88,14 @@ async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<E
          WHERE a.xact_start IS NOT NULL AND a.backend_type = 'client backend'",
         catalog::quote_literal(GIVES_WAY)
     );
-    let mut before = std::mem::take(conns);
-    let asked = snapshot.nodes.iter().map(|node| {
-        let conn = before.remove(&node.id).filter(|conn| !conn.is_broken());
-        let answered = async {
-            let mut conn = match conn {
-                Some(conn) => conn,
-                None => router.herd.admin(&snapshot, node.id).await.ok()?,
-            };
-            let rows = conn.simple(&sql).await.ok()?;
-            Some((conn, rows))
-        };
-        async { (node.id, tokio::time::timeout(ANSWER_MAX, answered).await.ok().flatten()) }
+    let asked = conns.take(router, &snapshot).into_iter().map(async |(node, mut conn)| {
+        let rows = tokio::time::timeout(ANSWER_MAX, conn.simple(&sql)).await;
+        (node, rows.ok().and_then(Result::ok).map(|rows| (conn, rows)))
     });
     let mut waits = Waits::default();
     for (node, answer) in join_all(asked).await {
         let Some((conn, rows)) = answer else { continue };
-        conns.insert(node, conn);
+        conns.there.insert(node, conn);
         for row in rows {
             let text = |i: usize| row.get(i).and_then(|v| v.clone()).unwrap_or_default();
             let Ok(pid) = text(0).parse() else { continue };
@@ -97,12 +116,12 @@ async fn round(router: &Router, conns: &mut HashMap<i32, Conn>) -> HashMap<Vec<E
         own.iter().map(|(backend, session)| (*backend, (me.clone(), *session))).collect();
     let stranger = |e: &Edge| own.contains_key(&e.waiter) != own.contains_key(&e.holder);
     if waits.edges.iter().any(stranger)
-        && let Some(home) = conns.get_mut(&snapshot.home)
+        && let Some(home) = conns.there.get_mut(&snapshot.home)
     {
         match tokio::time::timeout(ANSWER_MAX, exchange(home, &me, &own)).await {
             Ok(Ok(theirs)) => owners.extend(theirs),
             Ok(Err(e)) => tracing::debug!(error = %e, "no word of other routers' sessions"),
-            Err(_) => drop(conns.remove(&snapshot.home)),
+            Err(_) => drop(conns.there.remove(&snapshot.home)),
         }
     }
     let ours = |victim: Victim| (victim.owner.0 == me).then_some((victim.owner.1, victim.tries_again));

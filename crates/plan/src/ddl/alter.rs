@@ -85,6 +85,13 @@ fn on_local_table(cx: &Cx, a: &AlterTableStmt) -> Decided {
     })
 }
 
+/// The statement drops the column, which PostgreSQL does before it adds any.
+fn drops(cx: &Cx, column: &str) -> bool {
+    let NodeEnum::AlterTableStmt(a) = cx.statement else { return false };
+    let is = |n: &Node| matches!(&n.node, Some(NodeEnum::AlterTableCmd(c)) if subtype(c) == T::AtDropColumn && c.name == column);
+    a.cmds.iter().any(is)
+}
+
 /// The refusal of inheritance with a distributed table.
 pub fn no_children(table: &str) -> Refusal {
     Refusal::new(
@@ -279,9 +286,10 @@ impl Parts {
     }
 
     fn add_column(&mut self, cx: &Cx, r: &Relation, c: &AlterTableCmd, d: &ast::ColumnDef) -> Result<(), Refusal> {
-        if c.missing_ok && r.column(&d.colname).is_some() {
+        if c.missing_ok && r.column(&d.colname).is_some() && !drops(cx, &d.colname) {
             // PostgreSQL says so, and looks at nothing else of it.
             self.both(c);
+            self.checks.push(column::is_there(r, &d.colname, false));
             return Ok(());
         }
         let added = column::add(cx, r, d)?;
@@ -294,8 +302,9 @@ impl Parts {
             }
             None => self.both(c),
         }
-        if c.missing_ok && (added.later_default.is_some() || added.check.is_some()) {
-            self.checks.push(column::has_come(r, &d.colname));
+        let new = r.column(&d.colname).is_none();
+        if c.missing_ok && new && (added.later_default.is_some() || added.check.is_some()) {
+            self.checks.push(column::is_there(r, &d.colname, true));
         }
         if let Some(expression) = added.later_default {
             self.then.push(node(AlterTableCmd {

@@ -135,18 +135,23 @@ fn only_if_empty(table: &Relation, what: &str, column: &str) -> Check {
     }
 }
 
-/// ADD COLUMN IF NOT EXISTS was planned for a table without the column; it may have got one before it was locked.
-pub fn has_come(table: &Relation, column: &str) -> Check {
+/// ADD COLUMN IF NOT EXISTS was planned for a table with the column or without it; it may have got or lost one before it was locked. Refused is
+/// that it has `come`, or that it has gone.
+pub fn is_there(table: &Relation, column: &str, come: bool) -> Check {
+    let (unless, what) = if come { ("", "come") } else { ("NOT ", "gone") };
     Check {
         sql: format!(
-            "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass \
+            "SELECT {unless}EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass \
              AND attname OPERATOR(pg_catalog.=) {} AND NOT attisdropped)",
             quote_literal(&of_relation(table)),
             quote_literal(column)
         ),
         refusal: Refusal {
             sqlstate: sqlstate::OBJECT_IN_USE,
-            message: format!("column \"{column}\" of \"{}\" has come while this ran, and nothing was done", table.name),
+            message: format!(
+                "column \"{column}\" of \"{}\" has {what} while this ran, and nothing was done",
+                table.name
+            ),
             hint: Some("Run the statement again.".into()),
         },
     }

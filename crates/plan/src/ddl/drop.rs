@@ -102,7 +102,7 @@ pub fn cascading(statement: &NodeEnum) -> Vec<(Name<'_>, Option<&str>)> {
     }
 }
 
-/// Asks home for the sequences of these columns. `table`: quoted.
+/// Asks home for the sequences of these columns that defaults of other tables take values of. `table`: quoted.
 pub fn sequences_of(table: &str, column: Option<&str>) -> String {
     let column =
         column.map_or("true".to_string(), |c| format!("a.attname OPERATOR(pg_catalog.=) {}", quote_literal(c)));
@@ -116,6 +116,10 @@ pub fn sequences_of(table: &str, column: Option<&str>) -> String {
              AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) ANY ('{{a,i}}'::pg_catalog.\"char\"[]) \
          JOIN pg_catalog.pg_class s ON s.oid OPERATOR(pg_catalog.=) d.objid AND s.relkind OPERATOR(pg_catalog.=) 'S' \
              AND s.relpersistence OPERATOR(pg_catalog.<>) 't' \
+             AND EXISTS (SELECT FROM pg_catalog.pg_depend u JOIN pg_catalog.pg_attrdef t ON t.oid OPERATOR(pg_catalog.=) u.objid \
+                          WHERE u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass \
+                            AND u.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND u.refobjid OPERATOR(pg_catalog.=) s.oid \
+                            AND t.adrelid OPERATOR(pg_catalog.<>) ALL (SELECT oid FROM fallen)) \
          JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) s.relnamespace WHERE {column})",
         quote_literal(table)
     )

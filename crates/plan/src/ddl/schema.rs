@@ -133,6 +133,17 @@ impl<'s> Elements<'s> {
         if object_type(s.objtype) == O::ObjectSchema && objects.iter().all(|o| o[..] == [self.schema]) {
             return Ok(true);
         }
+        // Of all that this schema has: what there is of views, and the rest is local.
+        if s.targtype == ast::GrantTargetType::AclTargetAllInSchema as i32
+            && objects.iter().all(|o| o[..] == [self.schema])
+        {
+            let made = self.views.iter().map(|v| Ok(self.element(cx, &NodeEnum::ViewStmt(Box::new((*v).clone())))?.1));
+            let everywhere: Vec<bool> = made.collect::<Result<_, Refusal>>()?;
+            return match everywhere.contains(&true) {
+                false => Ok(false),
+                true => Err(apart("GRANT in CREATE SCHEMA on what other nodes have, too,")),
+            };
+        }
         let (mut everywhere, mut others) = (Vec::new(), Vec::new());
         for (node, object) in s.objects.iter().zip(&objects) {
             match name_of(object).map(|name| (self.view(name), self.is_local(name))) {

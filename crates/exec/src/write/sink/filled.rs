@@ -74,7 +74,7 @@ pub(super) async fn may_be_taken<C: Client>(
     let held = format!(
         "SELECT FROM pg_catalog.pg_locks WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND granted \
          AND locktype OPERATOR(pg_catalog.=) 'relation' AND relation OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.oid[]) \
-         AND mode OPERATOR(pg_catalog.<>) ALL ('{{AccessShareLock,RowShareLock,RowExclusiveLock}}')",
+         AND mode OPERATOR(pg_catalog.<>) ALL ('{{AccessShareLock,RowShareLock,RowExclusiveLock,ShareUpdateExclusiveLock}}')",
         sequences.join(",")
     );
     if work.ask_home(&held).await?.is_empty() {
