@@ -288,13 +288,14 @@ impl Transaction {
     ///
     /// Deferred constraints are checked now, so that the decider's own commit can hardly fail, in a message of their own,
     /// so that no trigger sees what comes behind; what they run can't change any more that the decision will be [`FLUSHED`]. The gate comes last: nothing
-    /// else waits while it is held. It is waited for without the client's limits, which PostgreSQL's COMMIT does not heed either.
+    /// else waits while it is held. It is waited for without the client's limits, which PostgreSQL's COMMIT does not heed either, and for [`GATE_MAX`]:
+    /// a COMMIT can't be cancelled, and who holds the gate for longer does not work any more.
     async fn announce(&mut self, identity: &Identity, number: u64) -> Result<Gid, CommitError> {
         let lane = &mut self.participants[0].lane;
         let asked = Gid::asked(identity, lane.node, number);
         let token = token(&identity.seal, &format!("decide {asked}"), lane);
         lane.put_query(&format!(
-            "SET CONSTRAINTS ALL IMMEDIATE; {QUIET}; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
+            "SET CONSTRAINTS ALL IMMEDIATE; {QUIET}; SET LOCAL lock_timeout = '{GATE_MAX}'; SET LOCAL statement_timeout = 0"
         ));
         lane.put_statement(
             &format!("SELECT herd.decide($1::pg_catalog.text, $2::pg_catalog.bytea), {FLUSHED}"),
@@ -395,6 +396,9 @@ impl Transaction {
         }
     }
 }
+
+/// Readers of one state of all nodes hold gates for moments.
+const GATE_MAX: &str = "20s";
 
 /// How long recovery may take to end what it has begun to end.
 const RECOVERY_MAX: Duration = Duration::from_secs(10);
