@@ -64,6 +64,7 @@ def _faults(text):
     bare = re.sub(r"\bAS \w+\(", "AS (", bare)
     # What a statement sets, or gives a name to, is no operator.
     bare = re.sub(r"\bSET\s+(LOCAL\s+|SESSION\s+)?\w+\s*=", "SET ", bare)
+    bare = re.sub(r"\bWITH\s*\(\w+\s*=", "WITH (", bare)
     yield from (f"bare cast ::{m.group(1)}" for m in _CAST.finditer(bare))
     yield from (f"unqualified {m.group(1)}()" for m in _CALL.finditer(bare) if m.group(1) not in _GRAMMAR)
     yield from (f"hidden operator of {m.group(1)}" for m in _HIDDEN.finditer(bare))
