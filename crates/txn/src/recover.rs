@@ -155,7 +155,7 @@ const ON_STANDBY: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'on
 
 /// Who waits for a standby longer than it takes to hear from one.
 const STANDBY_AWAY: &str = "SELECT pid::pg_catalog.text FROM pg_catalog.pg_stat_activity WHERE wait_event OPERATOR(pg_catalog.=) 'SyncRep' \
-     AND query_start OPERATOR(pg_catalog.<) pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '2s'::pg_catalog.interval LIMIT 1";
+     AND query_start OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '2s'::pg_catalog.interval) LIMIT 1";
 
 /// Deletes decisions whose participants have all followed them.
 async fn forget(
