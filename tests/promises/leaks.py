@@ -10,6 +10,8 @@ import time
 
 import psycopg
 
+from harness.server import cut
+
 from . import program
 from .cluster import Cluster
 
@@ -144,18 +146,10 @@ def dirty(rng: random.Random, subject: Subject, number: int) -> list[str]:
                 break
         if rng.random() < 0.3:
             said.append("(socket closed without Terminate)")
-            connection.fileno() and _cut(connection)
+            connection.fileno() and cut(connection)
     finally:
         connection.close()
     return said
-
-
-def _cut(connection) -> None:
-    import os
-    import socket
-
-    with socket.socket(fileno=os.dup(connection.fileno())) as twin:
-        twin.shutdown(socket.SHUT_RDWR)
 
 
 def run(seed: int, sequences: int = 1000, seconds: float = 0.0, cluster: Cluster | None = None) -> dict:

@@ -36,13 +36,8 @@ def _cuts_off(herd) -> None:
 def _update(server, *settings):
     def runs():
         with server.connect() as connection:
-            for setting in settings:
-                connection.execute(setting)
-            try:
-                connection.execute("update d_rows set v = 1")
-            except psycopg.Error as error:
-                return error.sqlstate
-            return "done"
+            for sql in (*settings, "update d_rows set v = 1"):
+                connection.execute(sql)
 
     return Asked(runs)
 

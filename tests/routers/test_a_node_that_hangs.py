@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from harness import processes, router
+from harness.server import cut
 from harness.started import Routers
 from harness.until import until, until_somebody_waits_for_a_lock
 
@@ -91,17 +92,9 @@ def test_who_left_is_noticed_beside(three, request):
         until(lambda: (second.execute(sleeping).fetchone()[0], third.execute(sleeping).fetchone()[0]) == (1, 4))
         request.getfixturevalue("hung")
         for connection in (*gone, busy):
-            _cut(connection)
+            cut(connection)
         until(lambda: second.execute(sleeping).fetchone()[0] == 0, 12)
     [thread.join(60) for thread in threads]
-
-
-def _cut(connection):
-    import os
-    import socket
-
-    with socket.socket(fileno=os.dup(connection.fileno())) as twin:
-        twin.shutdown(socket.SHUT_RDWR)
 
 
 def test_commit_heeds_no_limits(three):

@@ -6,12 +6,12 @@ import signal
 import socket
 import ssl
 import struct
-import threading
 import time
 
 import psycopg
 import pytest
 
+from elastic.places import Asked
 from harness import binaries, router, unprivileged
 from harness.until import until
 
@@ -26,7 +26,7 @@ def node():
 
 
 @pytest.fixture
-def started(node, request):
+def started(node):
     made = []
 
     def starts(more: str = "") -> router.Router:
@@ -41,22 +41,13 @@ def started(node, request):
 def test_a_cancel_comes_through_to_a_router_that_is_full(started):
     server = started("[limits]\nconnections = 1\n").server
     with server.connect() as connection:
-        said = []
-
-        def sleeps():
-            try:
-                connection.execute("select pg_sleep(120)")
-            except psycopg.Error as error:
-                said.append(error.sqlstate)
-
-        thread = threading.Thread(target=sleeps)
-        thread.start()
+        asked = Asked(lambda: connection.execute("select pg_sleep(120)"))
         with pytest.raises(psycopg.OperationalError, match="sorry, too many clients already"):
             server.connect()
         # A cancel may come before its statement.
-        until(lambda: connection.cancel_safe(timeout=10) or not thread.is_alive(), every=0.3)
-        thread.join(60)
-        assert said == ["57014"]
+        until(lambda: connection.cancel_safe(timeout=10) or not asked.is_alive(), every=0.3)
+        asked.join(60)
+        assert asked.sqlstates == ["57014"]
     # Its place is free again.
     until(lambda: _lets_in(server))
 
@@ -81,16 +72,7 @@ def test_clients_hear_why_they_end(started, sent):
     idle, busy, within = (made.server.connect() for _ in range(3))
     within.execute("begin")
     within.execute("create table signals_gone (id int)")
-    said = []
-
-    def sleeps():
-        try:
-            busy.execute("select pg_sleep(120)")
-        except psycopg.Error as error:
-            said.append(error.sqlstate)
-
-    thread = threading.Thread(target=sleeps)
-    thread.start()
+    asked = Asked(lambda: busy.execute("select pg_sleep(120)"))
     time.sleep(0.5)
     made.process.send_signal(sent)
     # An idle one at once; those that are within something have their time.
@@ -99,8 +81,8 @@ def test_clients_hear_why_they_end(started, sent):
     assert _next_message(idle).sqlstate == "57P01"
     assert select.select([within.fileno()], [], [], 10)[0] and _next_message(within).sqlstate == "57P01"
     until(lambda: made.process.poll() is not None, 30)
-    thread.join(30)
-    assert said == ["57P01"]
+    asked.join(30)
+    assert asked.sqlstates == ["57P01"]
     assert made.process.returncode == 0
     for connection in (idle, busy, within):
         connection.close()

@@ -361,8 +361,8 @@ impl State {
         self.resetting.iter().find(|(of, _)| of.are_of(asker)).map(|(_, end)| end.clone())
     }
 
-    /// The idle connection that was used last, of those with the settings that are wished for if there are any. Those that remember others' values of sequences come last, and only when no
-    /// other may be opened: they may be asked for them again.
+    /// The idle connection that was used last, of those with the settings that are wished for if there are any. Those that
+    /// remember others' values of sequences come last, and only when no other may be opened: they may be asked for them again.
     fn idle_for(&mut self, pool: &NodePool, wish: Wish<'_>) -> Option<Box<Conn>> {
         if let Some(asker) = wish.asker
             && let Some(own) = self.idle.iter().rposition(|c| c.sequences.are_of(asker))

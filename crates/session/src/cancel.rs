@@ -137,6 +137,14 @@ struct State {
     doubtful: bool,
 }
 
+impl State {
+    /// Where it waits for its client it finds that nothing more comes.
+    fn end(&mut self) {
+        self.ended = true;
+        self.socket.read_no_more();
+    }
+}
+
 /// How often a statement whose client has left was looked at since it last went on to a backend. A cancel may come to a backend
 /// before its statement, or to one that is gone: so it is sent again, ever more rarely, and not for ever.
 #[derive(Default)]
@@ -297,12 +305,7 @@ impl CancelRegistry {
     /// that nothing more comes.
     pub async fn terminate(&self, pid: i32) -> CancelOutcome {
         let Some(session) = self.shard(pid).lock().get(&pid).cloned() else { return CancelOutcome::Unknown };
-        let socket = {
-            let mut state = session.state.lock();
-            state.ended = true;
-            state.socket.clone()
-        };
-        socket.read_no_more();
+        session.state.lock().end();
         session.cancel().await;
         CancelOutcome::Done
     }
@@ -325,8 +328,7 @@ impl CancelRegistry {
                 let mut state = session.state.lock();
                 let idle = state.shown.as_ref().is_some_and(|shown| shown.is_idle());
                 if idle && !state.ended {
-                    state.ended = true;
-                    state.socket.clone().read_no_more();
+                    state.end();
                 }
             }
         }
