@@ -102,9 +102,10 @@ deny-local: ## the same without the advisories, whose database is fetched from e
 fmt: ## format the sources
 	@cargo fmt --all
 
-lint: venv ## check the format, and clippy's lints
+lint: venv ## check the format, clippy's lints, and the tests' Python
 	@echo "== format and lints"
 	@cargo fmt --all --check
+	@"$(VENV)/bin/python" -m ruff check --quiet --no-cache tests scripts
 	@$(ENV) cargo clippy --workspace --exclude column --all-targets -- -D warnings
 
 golden: venv ## write the golden files anew; look at the difference before you commit it

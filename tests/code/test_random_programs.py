@@ -3,7 +3,6 @@
 import os
 import random
 
-import psycopg
 import pytest
 
 from .test_programs import _made_anew, _said, _state, both  # noqa: F401

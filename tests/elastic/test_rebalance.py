@@ -56,7 +56,7 @@ def test_by_size(elastic):
         assert [c.name for c in cursor.description] == ["table_name", "shard", "from_node", "to_node", "bytes", "rows"]
         # Rows are an estimate, as PostgreSQL's are, and may be counted anew meanwhile.
         assert [row[:-1] for row in cursor.fetchall()] == [row[:-1] for row in plan]
-    (table, shard, from_node, _, size, rows), before = plan[0], elastic.shards("r_size")
+    (table, shard, _, _, size, rows), before = plan[0], elastic.shards("r_size")
     assert (table, shard in (0, 1), before[shard]) == ("public.r_size", True, 1) and rows >= 99 and size > 300_000, plan
     with elastic.a.connect() as connection:
         assert connection.execute("select herd.rebalance(by => 'shards')").fetchone() == (0,)

@@ -9,7 +9,6 @@ import random
 import socket
 import struct
 import threading
-import time
 
 from protocol import frames
 

@@ -11,7 +11,7 @@ from random_sql.expressions import Context
 from random_sql.step import mark
 from random_sql.values import Type
 
-from .columns import BOOL, CHAR, DATE, FLOAT8, INT2, INT4, INT8, N12_3, TEXT, TIMESTAMP, VARCHAR, Column, asked
+from .columns import BOOL, CHAR, DATE, FLOAT8, INT2, INT4, N12_3, TEXT, TIMESTAMP, VARCHAR, Column, asked
 
 _COMPARISONS = ["=", "=", "<>", "<", "<=", ">", ">="]
 _LIKE = ["a_", "_", "__", "_b%", "b\\%", "b\\_%", "%\\\\", "\\a%", "%_", "a%", "%b%", "", "%", "abc", "1%", "%c ", "é%", "%'%", "%\n%", "A%", "aa%b", "%%", "日%", "a%", "ab%", "1%"]

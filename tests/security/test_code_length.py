@@ -5,7 +5,7 @@ import time
 import psycopg
 import pytest
 
-from harness import ports, router
+from harness import router
 
 pytestmark = [pytest.mark.real_herd, pytest.mark.xdist_group("security-costs"), pytest.mark.timeout(400)]
 

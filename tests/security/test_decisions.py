@@ -1,6 +1,7 @@
 """Nobody but a router decides about transactions over nodes, and nobody stops others from committing."""
 
 import re
+import threading
 import time
 
 import psycopg

@@ -14,7 +14,7 @@ _HARMFUL = (
     f"create function hers.ge(box, box) returns bool language sql as '{_READS}'",
     "create operator hers.>= (leftarg = box, rightarg = box, function = hers.ge)",
     *(f"create function hers.{f}(box) returns int language sql as 'select count(*)::int from hers.lo'" for f in ("abs", "length", "now")),
-    f"create domain hers.text as int check (hers.abs(box '(1,1,2,2)') < value)",
+    "create domain hers.text as int check (hers.abs(box '(1,1,2,2)') < value)",
     "create aggregate hers.upper(int) (sfunc = int4pl, stype = int)",
     "create aggregate hers.count(text) (sfunc = textcat, stype = text)",
 )
