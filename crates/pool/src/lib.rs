@@ -13,6 +13,7 @@ pub mod awake;
 mod cancel;
 mod conn;
 mod error;
+mod heap;
 mod hosts;
 mod keywords;
 mod ledger;

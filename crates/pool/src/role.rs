@@ -167,8 +167,8 @@ impl Role {
             match &mut opened {
                 Ok(conn) => {
                     conn.roles_as_of = names;
-                    let read = tokio::time::timeout(timeout, self.ask_at_login(conn, has_settings)).await;
-                    read.unwrap_or_else(|_| Err(no_answer(target)))?;
+                    let begun = tokio::time::timeout(timeout, self.begin(conn, has_settings)).await;
+                    begun.unwrap_or_else(|_| Err(no_answer(target)))?;
                 }
                 Err(PoolError::Auth { .. }) => {}
                 Err(_) => return opened,
@@ -182,6 +182,12 @@ impl Role {
         }
         let why = format!("role \"{}\" is being changed", self.name());
         Err(refused(target, &ErrorFields::error(sqlstate::OBJECT_IN_USE, why).hint("Try again.")))
+    }
+
+    /// What comes before all clients' statements.
+    async fn begin(&self, conn: &mut Conn, has_settings: bool) -> Result<(), PoolError> {
+        self.ask_at_login(conn, has_settings).await?;
+        conn.keep_heap().await
     }
 
     /// What the login has made of settings: asked where there are some, and from time to time where there are none.
