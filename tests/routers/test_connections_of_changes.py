@@ -141,3 +141,26 @@ def test_a_statement_without_connections_leaves_what_came_before(short, table, s
         for holder in hold:
             holder.close()
         assert connection.execute("select n from few where k = %s", (on_home[0],)).fetchone()[0] == before + 2
+
+
+def test_whoever_has_the_last_connections_gets_what_he_asks_beside(pair, short):
+    """Values of sequences, descriptions of statements, tables' columns: one connection more is for these, or as many sessions as there are connections
+    would wait for one another until `wait_timeout`."""
+    pair.a.run("create table numbered (id bigserial, k int, n int)", "select create_distributed_table('numbered', 'k')")
+    with short.connect() as one, short.connect() as other:
+        with one.cursor() as a, other.cursor() as b:
+            with a.copy("copy numbered (k, n) from stdin") as rows, b.copy("copy numbered (k, n) from stdin") as others:
+                # More than a batch of values, of each before the other has ended.
+                for n in range(40_000):
+                    for copy in (rows, others):
+                        copy.write_row((n, 1))
+        for connection in (one, other):
+            connection.execute("begin")
+            connection.execute("update numbered set n = n + 1 where k in (select g from generate_series(1, 50) g) and n < 0")
+        for n, connection in enumerate((one, other)):
+            # Not seen before: it is described.
+            connection.execute(f"select id, {n} from numbered where k = %s", (1,), prepare=True)
+            connection.execute(f"insert into numbered (k, n) select {n}, g from generate_series(1, 3) g")
+            connection.execute("commit")
+        assert one.execute("select count(*), count(distinct id) from numbered").fetchone() == (80_006, 80_006)
+    pair.a.run("drop table numbered")

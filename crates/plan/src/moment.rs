@@ -99,7 +99,7 @@ fn fill(statement: &mut NodeEnum, relation: &Relation, defaults: &[(String, Node
                 found |= set_defaults(&mut arm.target_list, defaults);
                 if arm.command_type == ast::CmdType::CmdInsert as i32 {
                     let mut values = std::mem::take(&mut arm.values);
-                    found |= fill_list(&mut arm.target_list, &mut [&mut values], relation, defaults);
+                    found |= fill_list(&mut arm.target_list, &mut [Row::Values(&mut values)], relation, defaults);
                     arm.values = values;
                 }
             }
@@ -140,17 +140,17 @@ fn fill_rows(
     if !is_plain || !(alone || same) {
         return false;
     }
-    let mut lists: Vec<&mut Vec<Node>> = vec![];
+    let mut lists = vec![];
     for leaf in leaves {
         if leaf.values_lists.is_empty() {
             if leaf.target_list.iter().any(is_star) && columns.is_empty() {
                 return false;
             }
-            lists.push(&mut leaf.target_list);
+            lists.push(Row::Select(&mut leaf.target_list));
         } else {
             for row in &mut leaf.values_lists {
                 let Some(NodeEnum::List(row)) = &mut row.node else { return false };
-                lists.push(&mut row.items);
+                lists.push(Row::Values(&mut row.items));
             }
         }
     }
@@ -171,21 +171,44 @@ fn leaves_of<'s>(s: &'s mut ast::SelectStmt, leaves: &mut Vec<&'s mut ast::Selec
     }
 }
 
+/// What an INSERT gives its columns. It may be nothing: `INSERT INTO t SELECT FROM s` has only defaults.
+enum Row<'r> {
+    /// A SELECT's list: each is a ResTarget.
+    Select(&'r mut Vec<Node>),
+    Values(&'r mut Vec<Node>),
+}
+
+impl Row<'_> {
+    fn cells(&self) -> &[Node] {
+        match self {
+            Row::Select(cells) | Row::Values(cells) => cells,
+        }
+    }
+
+    fn cell_mut(&mut self, at: usize) -> Option<&mut Node> {
+        match self {
+            Row::Select(cells) | Row::Values(cells) => cells.get_mut(at),
+        }
+    }
+
+    fn push(&mut self, value: Node) {
+        match self {
+            Row::Select(cells) => cells.push(build::target(value, None)),
+            Row::Values(cells) => cells.push(value),
+        }
+    }
+}
+
 /// Columns that are left out are added to the list of columns and to each row; DEFAULT is written out.
-fn fill_list(
-    columns: &mut Vec<Node>,
-    rows: &mut [&mut Vec<Node>],
-    relation: &Relation,
-    defaults: &[(String, Node)],
-) -> bool {
+fn fill_list(columns: &mut Vec<Node>, rows: &mut [Row], relation: &Relation, defaults: &[(String, Node)]) -> bool {
     let name_of = |n: &Node| match &n.node {
         Some(NodeEnum::ResTarget(t)) => t.name.clone(),
         _ => String::new(),
     };
-    let starred = rows.iter().any(|row| row.iter().any(is_star));
-    let width = rows.first().map_or(0, |r| r.len());
+    let starred = rows.iter().any(|row| row.cells().iter().any(is_star));
+    let width = rows.first().map_or(0, |r| r.cells().len());
     // Rows of other lengths are PostgreSQL's to complain of.
-    if width > relation.columns.len() || !starred && rows.iter().any(|r| r.len() != width) {
+    if width > relation.columns.len() || !starred && rows.iter().any(|r| r.cells().len() != width) {
         return false;
     }
     let mut named: Vec<String> = columns.iter().map(name_of).collect();
@@ -200,7 +223,7 @@ fn fill_list(
             Some(_) if starred => {}
             Some(at) => {
                 for row in rows.iter_mut() {
-                    if let Some(cell) = row.get_mut(at).filter(|v| is_default(v)) {
+                    if let Some(cell) = row.cell_mut(at).filter(|v| is_default(v)) {
                         *cell = value.clone();
                         found = true;
                     }
@@ -211,10 +234,7 @@ fn fill_list(
                     *columns = named.iter().map(|n| column_target(n)).collect();
                 }
                 columns.push(column_target(name));
-                for row in rows.iter_mut() {
-                    let is_list = row.first().is_some_and(|n| matches!(n.node, Some(NodeEnum::ResTarget(_))));
-                    row.push(if is_list { build::target(value.clone(), None) } else { value.clone() });
-                }
+                rows.iter_mut().for_each(|row| row.push(value.clone()));
                 found = true;
             }
         }

@@ -59,6 +59,15 @@ impl Default for PoolConfig {
 /// Looked into for every statement.
 type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
+/// What a pool's connections are lent for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum For {
+    Statements,
+    /// What a statement asks while it has connections of the pool above, and waits for nobody: as many statements as that pool has connections
+    /// would wait for one another.
+    Beside,
+}
+
 /// Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Pools {
@@ -67,9 +76,11 @@ pub struct Pools {
 
 struct Inner {
     config: Arc<PoolConfig>,
+    /// Of [`For::Beside`].
+    beside: Arc<PoolConfig>,
     judge: Option<Arc<dyn Judge>>,
     /// Two steps, so that a look-up needs no owned key.
-    pools: RwLock<FastMap<NodeTarget, FastMap<RoleKey, Arc<NodePool>>>>,
+    pools: RwLock<FastMap<NodeTarget, FastMap<(RoleKey, For), Arc<NodePool>>>>,
     /// Those some client or some pool still has.
     roles: Mutex<HashMap<RoleKey, Weak<Role>>>,
     /// Home's word about what roles' names mean.
@@ -80,7 +91,8 @@ impl Pools {
     /// `judge` is asked behind each login to a node; `None`: roles are taken to stay as they were.
     pub fn new(config: PoolConfig, judge: Option<Arc<dyn Judge>>) -> Self {
         let (pools, roles, names) = Default::default();
-        Pools { inner: Arc::new(Inner { config: Arc::new(config), judge, pools, roles, names }) }
+        let beside = Arc::new(PoolConfig { size: Size::of_one(1), ..config.clone() });
+        Pools { inner: Arc::new(Inner { config: Arc::new(config), beside, judge, pools, roles, names }) }
     }
 
     /// A client that has proved to be the role of which home has just given its word. All clients of the role use the
@@ -119,7 +131,10 @@ impl Pools {
 
     /// Ends the idle connections of a role that is gone; those that are lent end when they come back.
     fn forget_role(&self, role: &Role) {
-        let of: Vec<_> = self.inner.pools.write().values_mut().filter_map(|roles| roles.remove(&role.key)).collect();
+        let mut of = vec![];
+        for roles in self.inner.pools.write().values_mut() {
+            of.extend([For::Statements, For::Beside].into_iter().filter_map(|why| roles.remove(&(role.key, why))));
+        }
         of.iter().for_each(NodePool::end_unfit);
     }
 
@@ -136,13 +151,25 @@ impl Pools {
         login: &ClientLogin,
         wish: Wish<'_>,
     ) -> Result<PooledConn, PoolError> {
-        let pool = self.pool(target, login);
+        self.lent(&self.pool(target, login, For::Statements), target, wish).await
+    }
+
+    /// One for who has others of this pool, asks one question on it and waits for nothing meanwhile: there is one such connection more than the
+    /// size.
+    pub async fn get_beside(&self, target: &NodeTarget, login: &ClientLogin) -> Result<PooledConn, PoolError> {
+        if let Some(conn) = self.try_get(target, login) {
+            return Ok(conn);
+        }
+        self.lent(&self.pool(target, login, For::Beside), target, Wish::default()).await
+    }
+
+    async fn lent(&self, pool: &Arc<NodePool>, target: &NodeTarget, wish: Wish<'_>) -> Result<PooledConn, PoolError> {
         let mut got = pool.get(wish).await;
         for _ in 0..FULL_TRIES {
             // The node has no room, or not for this role: what others do not use makes some.
             let full =
                 matches!(&got, Err(PoolError::Auth { error, .. }) if error.code() == sqlstate::TOO_MANY_CONNECTIONS);
-            if !full || self.make_room(target, &pool) == 0 {
+            if !full || self.make_room(target, pool) == 0 {
                 break;
             }
             tokio::time::sleep(FULL_WAIT).await;
@@ -218,13 +245,24 @@ impl Pools {
 
     /// The same with a wish, as [`get_for`](Self::get_for).
     pub fn try_get_for(&self, target: &NodeTarget, login: &ClientLogin, wish: Wish<'_>) -> Option<PooledConn> {
-        let pool = self.inner.pools.read().get(target)?.get(&login.role.key)?.clone();
+        let pool = self.inner.pools.read().get(target)?.get(&(login.role.key, For::Statements))?.clone();
         pool.try_get(wish)
     }
 
-    /// Every pool's figures, in no order.
+    /// Every pool's figures, in no order, but of those that [`get_beside`](Self::get_beside) has.
     pub fn stats(&self) -> Vec<PoolStats> {
-        self.all().iter().map(|pool| pool.stats()).collect()
+        self.stats_of(For::Statements)
+    }
+
+    /// Of those that [`get_beside`](Self::get_beside) has.
+    pub fn stats_beside(&self) -> Vec<PoolStats> {
+        self.stats_of(For::Beside)
+    }
+
+    fn stats_of(&self, why: For) -> Vec<PoolStats> {
+        let pools = self.inner.pools.read();
+        let of = pools.values().flatten().filter(|((_, is), _)| *is == why);
+        of.map(|(_, pool)| pool.stats()).collect()
     }
 
     /// Closes what was idle for too long, and forgets pools nobody uses.
@@ -275,15 +313,20 @@ impl Pools {
         self.inner.pools.read().values().flat_map(|roles| roles.values().cloned()).collect()
     }
 
-    fn pool(&self, target: &NodeTarget, login: &ClientLogin) -> Arc<NodePool> {
+    fn pool(&self, target: &NodeTarget, login: &ClientLogin, why: For) -> Arc<NodePool> {
         let role = &login.role;
-        if let Some(pool) = self.inner.pools.read().get(target).and_then(|roles| roles.get(&role.key)) {
+        let key = (role.key, why);
+        if let Some(pool) = self.inner.pools.read().get(target).and_then(|roles| roles.get(&key)) {
             return pool.clone();
         }
+        let config = match why {
+            For::Statements => &self.inner.config,
+            For::Beside => &self.inner.beside,
+        };
         let mut pools = self.inner.pools.write();
         let roles = pools.entry(target.clone()).or_default();
         let owner = || Owner::Role(role.clone(), self.inner.judge.clone());
-        let new = || Arc::new(NodePool::new(target.clone(), owner(), self.inner.config.clone()));
-        roles.entry(role.key).or_insert_with(new).clone()
+        let new = || Arc::new(NodePool::new(target.clone(), owner(), config.clone()));
+        roles.entry(key).or_insert_with(new).clone()
     }
 }

@@ -87,6 +87,27 @@ async fn the_last_used_is_lent_first_and_the_size_holds() {
 }
 
 #[tokio::test]
+async fn one_question_can_be_asked_where_all_are_lent() {
+    let lender = Lender::new(PoolConfig { wait_timeout: Duration::from_millis(200), ..config(1) });
+    let beside = || lender.pools.get_beside(&lender.target, &lender.login);
+    let all = lender.get().await;
+    let mut asks = beside().await.unwrap();
+    assert_ne!(asks.pid(), all.pid());
+    assert_eq!(one(&mut asks, "select 1").await, "1");
+    let error = beside().await.err().expect("there is one");
+    assert!(matches!(error, PoolError::Exhausted { max: 1, .. }));
+    drop(asks);
+    drop(beside().await.unwrap());
+    let (stats, of_questions) = (lender.pools.stats(), lender.pools.stats_beside());
+    assert_eq!((stats.len(), stats[0].open), (1, 1));
+    assert_eq!((of_questions.len(), of_questions[0].open, of_questions[0].idle), (1, 1, 1));
+    let pid = all.pid();
+    drop(all);
+    lender.until(1, 1).await;
+    assert_eq!(beside().await.unwrap().pid(), pid, "one that is idle is as good");
+}
+
+#[tokio::test]
 async fn users_and_databases_do_not_share() {
     let lender = Lender::new(config(2));
     let mut admin = lender.get().await;

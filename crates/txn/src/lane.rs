@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use catalog::NodeId;
-use pool::{ClientLogin, NodeTarget, PoolError, PooledConn, Pools, Settings, StatementKey};
+use pool::{PoolError, PooledConn, Settings, StatementKey};
 use wire::{ErrorFields, Frame, backend, put, sqlstate};
 
 use crate::said::{Said, WAITING_MAX};
@@ -54,16 +54,10 @@ impl Lane {
     }
 
     /// A connection of the client's role, set up as its session is: what others left set there is not this session's.
-    pub async fn lent(
-        node: NodeId,
-        pools: &Pools,
-        target: &NodeTarget,
-        login: &ClientLogin,
-        settings: &Settings,
-    ) -> Result<Self, PoolError> {
-        let mut lane = Lane::new(node, pools.get(target, login).await?);
+    pub fn lent(node: NodeId, conn: PooledConn, settings: &Settings) -> Self {
+        let mut lane = Lane::new(node, conn);
         lane.want(settings);
-        Ok(lane)
+        lane
     }
 
     /// Rows of SQL by itself, with what a transaction elsewhere has set.

@@ -8,18 +8,20 @@ create type ip_moment as (at timestamptz);
 create table ip_places (k int, place ip_place, span ip_range, list int[]);
 create table ip_moments (k int, m ip_moment);
 create table ip_of (k int primary key, words text[]);
+create table ip_defaults (k serial, at timestamptz default now());
 --! distribute ip k
 --! distribute ip_of k
+--! distribute ip_defaults k
 --! distribute ip_moments k
 --! distribute ip_places k
 create view ip_view as select id, k, words, doc, list from ip;
 alter view ip_view alter column list set default '{9}';
 --! reset
-truncate ip, ip_of, ip_moments, ip_places;
+truncate ip, ip_of, ip_moments, ip_places, ip_defaults;
 insert into ip_of values (70, '{a}'), (71, '{b}');
 --! teardown
 drop view if exists ip_view;
-drop table if exists ip, ip_of, ip_moments, ip_places;
+drop table if exists ip, ip_of, ip_moments, ip_places, ip_defaults;
 drop type if exists ip_place, ip_range, ip_moment;
 drop domain if exists ip_number;
 --! tests
@@ -82,3 +84,11 @@ insert into ip_of (k, words[1]) select k, 'again' from ip_of on conflict (k) do 
 insert into ip (at, place.street, k) select '2020-01-01', 'late', k + 700 from ip_of;
 with w as (select k, words from ip_of) insert into ip (k, words[1]) select k + 800, words[1] from w;
 select k, list, words, doc, place, at = '2020-01-01' as late, id is not null as numbered from ip order by k;
+-- A SELECT without columns gives its rows nothing but defaults.
+insert into ip_defaults select;
+insert into ip_defaults select from ip_of;
+insert into ip_defaults select from generate_series(1, 3) returning at = now() as begun;
+insert into ip_defaults (k) select;
+insert into ip_defaults select union all select;
+insert into ip_defaults select from ip_of where k = 70 returning at = now() as begun;
+select count(*), count(distinct at) > 1 as moments, count(at), count(distinct k) from ip_defaults;

@@ -214,7 +214,7 @@ impl Spill {
             return Ok(false);
         }
         if self.lane.is_none() {
-            let Ok(Ok(mut lane)) = tokio::time::timeout(wait, work.outside(self.node)).await else {
+            let Ok(Ok(mut lane)) = tokio::time::timeout(wait, work.outside_to_work(self.node)).await else {
                 self.allowed = false;
                 return Ok(false);
             };

@@ -81,7 +81,8 @@ async fn values(queue: &RowQueue, rows: usize) -> Result<Vec<Vec<String>>> {
     }
     let home = queue.herd.target(&queue.epoch.snapshot, queue.epoch.snapshot.home)?;
     let at = queue.epoch.snapshot.home;
-    let mut at_home = Lane::lent(at, &queue.herd.pools, &home, &queue.login, &queue.settings).await?;
+    let conn = queue.herd.pools.get(&home, &queue.login).await?;
+    let mut at_home = Lane::lent(at, conn, &queue.settings);
     at_home.conn.sequences = pool::Remembers::Somebodys;
     let sql = format!("SELECT {} FROM pg_catalog.generate_series(1, {rows})", sequences.join(", "));
     let rows = at_home.rows(&sql).await?;

@@ -55,7 +55,8 @@ struct Source {
 
 impl Source {
     async fn rows(&self, sql: &str) -> Result<Vec<catalog::Row>> {
-        let mut lane = Lane::lent(self.home, &self.pools, &self.target, &self.login, &self.settings).await?;
+        let conn = self.pools.get_beside(&self.target, &self.login).await?;
+        let mut lane = Lane::lent(self.home, conn, &self.settings);
         lane.conn.sequences = pool::Remembers::Somebodys;
         Ok(lane.rows_with(&self.set, sql).await?)
     }

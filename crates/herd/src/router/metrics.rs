@@ -71,7 +71,12 @@ fn page(router: &Router, health: &Health, stores: &Stores) -> String {
     );
     let herd = &router.herd;
     // What logins ask home has connections of its own.
-    let all = [("false", herd.pools.stats()), ("true", herd.own.stats()), ("logins", herd.own.stats_for_logins())];
+    let all = [
+        ("false", herd.pools.stats()),
+        ("beside", herd.pools.stats_beside()),
+        ("true", herd.own.stats()),
+        ("logins", herd.own.stats_for_logins()),
+    ];
     for (own, s) in all.into_iter().flat_map(|(own, stats)| stats.into_iter().map(move |s| (own, s))) {
         for (state, n) in [("open", s.open), ("idle", s.idle), ("waiting", s.waiting), ("max", s.max)] {
             out.push_str(&format!(
