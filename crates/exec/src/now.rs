@@ -2,17 +2,17 @@
 //! what it is put into.
 
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-/// `now()` as the text of a timestamptz literal.
+/// `now()` as the text of a timestamptz literal. All clones are one, whichever is asked first.
 #[derive(Clone, Debug, Default)]
-pub struct Now(OnceLock<String>);
+pub struct Now(Arc<OnceLock<String>>);
 
 impl Now {
     /// The transaction's, or a statement's own.
     pub fn of(transaction: Option<&str>) -> Self {
         match transaction {
-            Some(now) => Now(OnceLock::from(now.to_string())),
+            Some(now) => Now(Arc::new(OnceLock::from(now.to_string()))),
             None => Now::default(),
         }
     }
@@ -69,7 +69,8 @@ mod tests {
     #[test]
     fn a_statement_has_one_now() {
         let now = Now::default();
-        assert_eq!(now.to_string(), now.clone().to_string());
+        let clone = now.clone();
+        assert_eq!(now.to_string(), clone.to_string());
         assert_eq!(&*Now::of(Some("2000-01-01")), "2000-01-01");
     }
 }

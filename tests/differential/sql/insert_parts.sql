@@ -8,20 +8,24 @@ create type ip_moment as (at timestamptz);
 create table ip_places (k int, place ip_place, span ip_range, list int[]);
 create table ip_moments (k int, m ip_moment);
 create table ip_of (k int primary key, words text[]);
+create table ip_clocks (k int primary key, at timestamptz default now());
+create table ip_clocks_ref (k int primary key, at timestamptz default now());
 create table ip_defaults (k serial, at timestamptz default now());
 --! distribute ip k
 --! distribute ip_of k
 --! distribute ip_defaults k
+--! distribute ip_clocks k
+--! reference ip_clocks_ref
 --! distribute ip_moments k
 --! distribute ip_places k
 create view ip_view as select id, k, words, doc, list from ip;
 alter view ip_view alter column list set default '{9}';
 --! reset
-truncate ip, ip_of, ip_moments, ip_places, ip_defaults;
+truncate ip, ip_of, ip_moments, ip_places, ip_defaults, ip_clocks, ip_clocks_ref;
 insert into ip_of values (70, '{a}'), (71, '{b}');
 --! teardown
 drop view if exists ip_view;
-drop table if exists ip, ip_of, ip_moments, ip_places, ip_defaults;
+drop table if exists ip, ip_of, ip_moments, ip_places, ip_defaults, ip_clocks, ip_clocks_ref;
 drop type if exists ip_place, ip_range, ip_moment;
 drop domain if exists ip_number;
 --! tests
@@ -92,3 +96,16 @@ insert into ip_defaults (k) select;
 insert into ip_defaults select union all select;
 insert into ip_defaults select from ip_of where k = 70 returning at = now() as begun;
 select count(*), count(distinct at) > 1 as moments, count(at), count(distinct k) from ip_defaults;
+-- What is stored and what is returned, or set where a row was there, is one moment.
+insert into ip_defaults select 1001 returning at = now();
+insert into ip_defaults (k, at) select g, now() from generate_series(1002, 1004) g returning at = now(), current_timestamp = at;
+insert into ip_defaults (k, at) select k + 1000, now() from ip_defaults where k > 1000 returning at = now();
+insert into ip_defaults (k) select k + 5000 from ip_of returning at = now();
+insert into ip_clocks (k) select k from ip_of returning at = now();
+insert into ip_clocks (k, at) select k, '2000-01-01' from ip_of on conflict (k) do update set at = now() returning at = now();
+insert into ip_clocks (k, at) select k, now() from ip_of on conflict (k) do update set at = excluded.at returning at = now();
+insert into ip_clocks_ref (k, at) select k, now() from ip_of returning at = now();
+insert into ip_clocks_ref (k) select k + 10 from ip_of returning at = now();
+with w as (insert into ip_clocks (k) select g from generate_series(501, 505) g returning at) select at = now() from w;
+merge into ip_clocks c using ip_of o on c.k = o.k when matched then update set at = now() when not matched then insert (k, at) values (o.k, now());
+select count(*), count(distinct at) from ip_clocks where k < 500;

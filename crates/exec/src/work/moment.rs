@@ -79,14 +79,33 @@ impl<C: Client> Work<'_, C> {
             }
         };
         self.settle_now().await?;
+        // Over several nodes the plan itself puts the time in the place of words.
+        let moment = own.then(|| self.now.to_string());
+        self.planned_at(compiled, request, clock, moment.as_deref()).await
+    }
+
+    /// A statement by itself whose words for the clock are read in several places, with one time for all. `None`: it may go as it is.
+    pub async fn at_own_moment(&mut self, compiled: &Compiled, request: &Request<'_>) -> Result<Option<Compiled>> {
+        let Some(clock) = compiled.plan.whole().clock.as_deref().filter(|_| !self.transaction.is_active()) else {
+            return Ok(None);
+        };
+        let moment = self.now.to_string();
+        self.planned_at(compiled, request, clock, Some(&moment)).await
+    }
+
+    async fn planned_at(
+        &mut self,
+        compiled: &Compiled,
+        request: &Request<'_>,
+        clock: &Clock,
+        moment: Option<&str>,
+    ) -> Result<Option<Compiled>> {
         let sql = compiled.plan.whole().rewritten.as_deref().unwrap_or(request.sql);
         let escapes = self.settings.escapes();
         if self.transaction.sets("standard_conforming_strings") && sql.contains('\\') {
             return Ok(None);
         }
         let Some(statement) = sql::parse(sql, !escapes)?.pop() else { return Ok(None) };
-        // Over several nodes the plan itself puts the time in the place of words.
-        let moment = own.then(|| &*self.now);
         let Some(statement) = plan::moment::at(statement, clock, moment) else { return Ok(None) };
         let text = sql::deparse(&statement)?;
         let Some(statement) = sql::parse(&text, true)?.pop() else { return Ok(None) };

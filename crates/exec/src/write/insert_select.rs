@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use catalog::{Column, Relation};
-use plan::{InsertSelect, Part, Planned};
+use plan::{Insert, InsertSelect, Part, Planned};
 use wire::{backend, frame, sqlstate};
 
 use crate::carried::Carriers;
@@ -17,7 +17,7 @@ use crate::client::{Answer, Client};
 use crate::error::{ExecError, Result};
 use crate::kept_rows::KeptRows;
 use crate::render::Fill;
-use crate::request::Request;
+use crate::request::{Literals, Request};
 use crate::router::compiled::Compiled;
 use crate::work::Work;
 use crate::work::place::Placed;
@@ -83,6 +83,18 @@ impl<C: Client> Work<'_, C> {
         request: &Request<'_>,
         i: &InsertSelect,
     ) -> Result<String> {
+        // What the source reads and what is returned, or set where a row was there, is one time.
+        if i.insert.tail.names_now()
+            && let Some(anew) = self.at_own_moment(compiled, request).await?
+            && let Planned::Insert { rows: Insert::Select(i), .. } = &anew.plan
+        {
+            let request = Request { sql: &anew.text, literals: Literals::Own, ..*request };
+            return Box::pin(self.insert_rows_of(&anew, &request, i)).await;
+        }
+        self.insert_rows_of(compiled, request, i).await
+    }
+
+    async fn insert_rows_of(&mut self, compiled: &Compiled, request: &Request<'_>, i: &InsertSelect) -> Result<String> {
         let (described, bound) = self.described_bound(compiled, request).await?;
         let (relation, columns) = self.with_parts(i).await?;
         let reads_target = i.source.whole().tables.iter().any(|t| t.relation.oid == i.relation.oid);
