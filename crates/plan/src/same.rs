@@ -102,6 +102,21 @@ pub fn text_differs(snapshot: &Snapshot, default: &str) -> bool {
         || clock_text::read_by_default(snapshot, default)
 }
 
+/// A column's default means the same beside a transaction as in it: what it calls of users' own reads nothing, and no sequence is asked, which the
+/// transaction may have made or locked.
+pub fn default_reads_nothing(snapshot: &Snapshot, default: &str) -> bool {
+    let body = Body::of_sql(&format!("SELECT {default}"));
+    let reads = |(schema, name): &Name| {
+        let own = snapshot.functions.get(name).into_iter().flatten();
+        let mut own = own.filter(|f| can_mean(schema.as_deref(), &[], &f.schema));
+        matches!(name.as_str(), "nextval" | "setval") || own.any(|f| f.volatility != Volatility::Immutable)
+    };
+    let is_own = |(schema, name): &Name| {
+        snapshot.operators.get(name).into_iter().flatten().any(|o| can_mean(schema.as_deref(), &[], &o.schema))
+    };
+    !body.calls.iter().any(reads) && !body.operators.iter().any(is_own)
+}
+
 /// What in a statement may have another value on another node, in the user's words. The statement's time is not among it:
 /// the router has put in one; nor are moments that text stands for (`clock_text.rs`). Names are looked up along `path`.
 pub fn differs(snapshot: &Snapshot, path: &[String], body: &Body) -> Option<String> {

@@ -8,6 +8,9 @@ create type ip_moment as (at timestamptz);
 create table ip_places (k int, place ip_place, span ip_range, list int[]);
 create table ip_moments (k int, m ip_moment);
 create table ip_of (k int primary key, words text[]);
+create table ip_uuids (id uuid default gen_random_uuid(), v int);
+create table ip_five (k int default 2 + 3, v int);
+create table ip_times (at timestamptz default now(), v int);
 create table ip_clocks (k int primary key, at timestamptz default now());
 create table ip_clocks_ref (k int primary key, at timestamptz default now());
 create table ip_defaults (k serial, at timestamptz default now());
@@ -15,17 +18,20 @@ create table ip_defaults (k serial, at timestamptz default now());
 --! distribute ip_of k
 --! distribute ip_defaults k
 --! distribute ip_clocks k
+--! distribute ip_uuids id
+--! distribute ip_five k
+--! distribute ip_times at
 --! reference ip_clocks_ref
 --! distribute ip_moments k
 --! distribute ip_places k
 create view ip_view as select id, k, words, doc, list from ip;
 alter view ip_view alter column list set default '{9}';
 --! reset
-truncate ip, ip_of, ip_moments, ip_places, ip_defaults, ip_clocks, ip_clocks_ref;
+truncate ip, ip_of, ip_moments, ip_places, ip_defaults, ip_clocks, ip_clocks_ref, ip_uuids, ip_five, ip_times;
 insert into ip_of values (70, '{a}'), (71, '{b}');
 --! teardown
 drop view if exists ip_view;
-drop table if exists ip, ip_of, ip_moments, ip_places, ip_defaults, ip_clocks, ip_clocks_ref;
+drop table if exists ip, ip_of, ip_moments, ip_places, ip_defaults, ip_clocks, ip_clocks_ref, ip_uuids, ip_five, ip_times;
 drop type if exists ip_place, ip_range, ip_moment;
 drop domain if exists ip_number;
 --! tests
@@ -109,3 +115,24 @@ insert into ip_clocks_ref (k) select k + 10 from ip_of returning at = now();
 with w as (insert into ip_clocks (k) select g from generate_series(501, 505) g returning at) select at = now() from w;
 merge into ip_clocks c using ip_of o on c.k = o.k when matched then update set at = now() when not matched then insert (k, at) values (o.k, now());
 select count(*), count(distinct at) from ip_clocks where k < 500;
+-- Keys by a default.
+insert into ip_uuids (v) select g from generate_series(1, 20) g;
+insert into ip_uuids (v) select v + 20 from ip_uuids returning v, id is not null as has;
+insert into ip_uuids (v) values (41), (42), (43);
+copy ip_uuids (v) from stdin;
+44
+45
+46
+\.
+select count(*), count(distinct id), sum(v), count(*) filter (where id = any (select id from ip_uuids)) from ip_uuids;
+select count(*) from ip_uuids a join ip_uuids b on a.id = b.id;
+insert into ip_five (v) select g from generate_series(1, 3) g returning k, v;
+insert into ip_five select from ip_of;
+copy ip_five (v) from stdin;
+7
+\.
+select k, count(*), sum(v) from ip_five where k = 5 group by k;
+insert into ip_times (v) select g from generate_series(1, 3) g returning at = now(), v;
+insert into ip_times (v) select k from ip_of returning at = now(), v;
+insert into ip_times select from ip_of returning at = now(), v;
+select count(*), count(distinct at) from ip_times;

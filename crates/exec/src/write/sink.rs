@@ -135,7 +135,7 @@ fn key_positions(relation: &Relation, columns: &[usize]) -> Result<Vec<Option<us
             Some(column) => Err(ExecError::sql(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 format!(
-                    "the distribution key \"{}\" must be given here: its default is computed row by row",
+                    "the distribution key \"{}\" must be given here: its default calls functions that may read tables or sequences",
                     column.name
                 ),
             )),

@@ -1,8 +1,8 @@
-//! Columns that rows on their way do not have: values of sequences, and defaults that each node would compute for itself.
+//! Columns that rows on their way do not have: values of sequences, defaults that each node would compute for itself, and those of keys.
 
 use std::collections::VecDeque;
 
-use catalog::{Oid, Relation};
+use catalog::{Column, Oid, Relation};
 use wire::sqlstate;
 
 use super::{Sink, Source};
@@ -44,8 +44,8 @@ pub(super) fn missing<C: Client>(
         }
         if let Some(name) = &c.sequence {
             filled.push(Filled::of_sequence(c.sequence_oid, name));
-        } else if relation.is_reference()
-            && plan::same::default_differs(&work.epoch.snapshot, c)
+        } else if (relation.is_reference() && plan::same::default_differs(&work.epoch.snapshot, c)
+            || is_key(relation, i) && reads_nothing(work, c))
             && let Some(query) = plan::copy_from::defaults(c)?
         {
             work.travel_whole([c.type_name.as_str()])?;
@@ -57,6 +57,16 @@ pub(super) fn missing<C: Client>(
         columns.push(i);
     }
     Ok(filled)
+}
+
+/// Of a distributed table: where a row goes must be known before it goes.
+fn is_key(relation: &Relation, column: usize) -> bool {
+    relation.distribution().is_some_and(|d| d.key.contains(&column))
+}
+
+fn reads_nothing<C: Client>(work: &Work<'_, C>, column: &Column) -> bool {
+    let default = column.default.as_deref();
+    default.is_some_and(|default| plan::same::default_reads_nothing(&work.epoch.snapshot, default))
 }
 
 /// Values are taken beside the transaction: an error where that would wait for the transaction itself, which has made or changed a sequence and so
