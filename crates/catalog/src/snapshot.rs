@@ -49,8 +49,10 @@ pub struct Snapshot {
     pub own_equality: Vec<String>,
     /// Operators of such types that somebody made, by name: their schemas.
     pub own_operators: HashMap<String, Vec<String>>,
-    /// A table's column has another collation than the database's.
+    /// A table's column, or a type, has another collation than the database's.
     pub own_collations: bool,
+    /// One of these does not compare by bytes.
+    pub unlike_bytes: bool,
     pub home: NodeId,
     /// In the order of their numbers.
     pub nodes: Vec<Node>,

@@ -188,9 +188,25 @@ fn compares_by(link: &ast::SubLink) -> Name<'_> {
     if written.1.is_empty() { (None, "=") } else { written }
 }
 
-/// Functions whose answer is about the server or session they run in.
+/// Functions whose answer is about the server or session they run in. Those that are given an object's name find on other nodes only what is
+/// distributed, and nothing of what home alone has.
 fn is_of_home(name: &str) -> bool {
-    matches!(name, "nextval" | "currval" | "lastval" | "setval" | "pg_notify")
+    matches!(
+        name,
+        "nextval"
+            | "currval"
+            | "lastval"
+            | "setval"
+            | "pg_notify"
+            | "row_security_active"
+            | "obj_description"
+            | "col_description"
+            | "pg_relation_size"
+            | "pg_table_size"
+            | "pg_indexes_size"
+            | "pg_total_relation_size"
+    ) || name.starts_with("to_reg")
+        || name.starts_with("has_") && name.ends_with("_privilege")
         || name.starts_with("pg_advisory")
         || name.starts_with("pg_try_advisory")
         || name.starts_with("lo_")

@@ -1,5 +1,10 @@
 -- What tools ask the system catalogs; one distributed table is one table.
 --! include events
+--! setup
+create table cq_here (a int);
+comment on table cq_here is 'local';
+--! teardown
+drop table if exists cq_here;
 --! tests
 select count(*) from pg_class where relname = 'events' and relnamespace = 'public'::regnamespace;
 select table_name from information_schema.tables where table_schema = 'public' and table_name in ('events', 'items', 'kinds');
@@ -21,3 +26,11 @@ select pg_relation_size('events'), pg_total_relation_size('events') from pg_clas
 select obj_description('events'::regclass, 'pg_class');
 select pg_is_in_recovery();
 select current_setting('is_superuser');
+-- What home alone has is found by its name beside rows of all nodes.
+select count(*) from events where to_regclass('cq_here') is not null;
+select count(*) from events where to_regtype('cq_here') is null;
+select count(*), count(to_regclass('cq_here')), count(to_regclass('events')) from events;
+select count(*) from events where has_table_privilege('cq_here', 'select') and has_column_privilege('cq_here', 'a', 'select');
+select count(*) from events where pg_relation_size('cq_here') = 0;
+select count(distinct obj_description('cq_here'::regclass)) from events;
+select count(*) from events where row_security_active('cq_here');

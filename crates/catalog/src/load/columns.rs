@@ -36,6 +36,8 @@ pub(super) struct Read {
     open: Vec<(usize, Open)>,
     /// A column has another collation than the database's.
     pub own_collations: bool,
+    /// A column does not compare by bytes.
+    pub unlike_bytes: bool,
 }
 
 /// What the column's row does not say by itself.
@@ -107,12 +109,15 @@ pub(super) async fn load<Q: Query>(
 /// Nobody who makes tables knows it, so nobody can make two rows of one hash.
 static SEED: LazyLock<i64> = LazyLock::new(|| RandomState::new().hash_one(0) as i64);
 
+/// How a collation `co` compares: 'd' as the database's does, 'y' by bytes, 'n' otherwise. One of provider "d" is the database's. The builtin
+/// provider orders by code points, which is UTF-8's order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
+pub(super) const COLLATION: &str = "CASE WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
+    WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') AND co.collctype IN ('C', 'POSIX') THEN 'y' ELSE 'n' END";
+
 /// The rows: what is asked for, and what marks are made of.
 fn question(only: &str) -> String {
     // A default names no columns; said with its table, pg_get_expr would wait for whoever has that locked. Objects of users' own have
     // numbers of five digits; a default that has none needs no closer look (as in herd.definitions).
-    // A collation of provider "d" is the database's. The builtin provider orders by code points, which is UTF-8's
-    // order of bytes (src/backend/utils/adt/pg_locale_builtin.c).
     // A partition's identity column takes its values where its parent's does.
     let identity = "SELECT sn.nspname, s.relname FROM pg_attribute o \
                  JOIN pg_depend e ON e.classid = 'pg_class'::regclass AND e.refclassid = 'pg_class'::regclass AND e.deptype = 'i' \
@@ -125,8 +130,7 @@ fn question(only: &str) -> String {
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
                 d.oid, CASE WHEN NOT (d.adbin::text ~ '[0-9]{{5}}' AND herd.names_rows(d.adbin::text)) THEN pg_get_expr(d.adbin, 0) END, \
                 q.nspname, q.relname, a.attidentity, a.attgenerated <> '', a.attcollation, \
-                CASE WHEN a.attcollation = 0 THEN 'y' WHEN co.collprovider = 'd' THEN 'd' WHEN co.collprovider = 'b' THEN 'y' \
-                     WHEN co.collprovider = 'c' AND co.collcollate IN ('C', 'POSIX') AND co.collctype IN ('C', 'POSIX') THEN 'y' ELSE 'n' END, \
+                CASE WHEN a.attcollation = 0 THEN 'y' ELSE {COLLATION} END, \
                 coalesce(co.collisdeterministic, true), coalesce(co.collprovider <> 'd', false) \
          FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated = '' \
@@ -200,6 +204,7 @@ async fn rows<Q: Query>(
         };
         column.collation_deterministic = row.boolean();
         read.own_collations |= row.boolean();
+        read.unlike_bytes |= !column.collation_is_bytes;
         if column.sequence.is_none() {
             column.sequence = column.default.as_deref().and_then(sequence_of_default);
         }
@@ -216,7 +221,14 @@ async fn rows<Q: Query>(
 
 impl Read {
     fn none() -> Self {
-        Read { mark: 0, attnums: vec![], columns: Arc::from([]), open: vec![], own_collations: false }
+        Read {
+            mark: 0,
+            attnums: vec![],
+            columns: Arc::from([]),
+            open: vec![],
+            own_collations: false,
+            unlike_bytes: false,
+        }
     }
 
     /// The same with what other questions say now; `None`: it says that already.

@@ -1,5 +1,6 @@
 //! The server and the herd as such: version, collation, epoch, nodes, types.
 
+use super::columns::COLLATION;
 use crate::load::{cells, reading, rows};
 use crate::{CatalogError, Node, Oid, Query, Snapshot, UserType};
 
@@ -83,7 +84,10 @@ pub(super) async fn load_types<Q: Query>(
                      ELSE pg_get_expr(t.typdefaultbin, 0) END, \
                 (SELECT array_to_string(array_agg(a.atttypid ORDER BY a.attnum), ',') FROM pg_attribute a \
                   WHERE a.attrelid = t.typrelid AND r.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped), \
-                CASE WHEN r.relkind <> 'c' THEN r.oid END \
+                CASE WHEN r.relkind <> 'c' THEN r.oid END, \
+                CASE WHEN t.typtype = 'd' THEN (SELECT {COLLATION} FROM pg_collation co WHERE co.oid = t.typcollation) \
+                     WHEN r.relkind = 'c' THEN (SELECT string_agg(DISTINCT {COLLATION}, '') FROM pg_attribute a \
+                          JOIN pg_collation co ON co.oid = a.attcollation WHERE a.attrelid = t.typrelid AND NOT a.attisdropped) END \
          FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
          LEFT JOIN pg_class r ON r.oid = t.typrelid AND t.typtype = 'c' \
          LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid \
@@ -99,6 +103,9 @@ pub(super) async fn load_types<Q: Query>(
         let user_type = UserType { schema, name, kind, base, default, fields };
         snapshot.types.insert(oid, user_type);
         row_types.extend(row.opt_number()?.map(|relation| (oid, relation)));
+        let collations = row.opt().unwrap_or_default();
+        snapshot.own_collations |= collations.contains(['y', 'n']);
+        snapshot.unlike_bytes |= collations.contains('n');
     }
     Ok(row_types)
 }

@@ -35,7 +35,10 @@ pub(super) async fn load<Q: Query>(
     let (types, collation_is_bytes) = (&snapshot.types, snapshot.collation_is_bytes);
     let elsewhere = Elsewhere { types, definitions, sequences: sequences(&drafts), collation_is_bytes };
     let kept = columns::load(q, &of_columns, &elsewhere, before, &mut snapshot.locked).await?;
-    snapshot.own_collations = of_columns.iter().filter_map(|oid| kept.read(*oid)).any(|read| read.own_collations);
+    for read in of_columns.iter().filter_map(|oid| kept.read(*oid)) {
+        snapshot.own_collations |= read.own_collations;
+        snapshot.unlike_bytes |= read.unlike_bytes;
+    }
     let no_columns: Arc<[Column]> = Arc::from([]);
     for (oid, draft) in &mut drafts {
         draft.relation.columns = kept.of(*oid).unwrap_or(&no_columns).clone();

@@ -121,7 +121,14 @@ impl<C: Client> Work<'_, C> {
         if columns.is_empty() {
             return Ok(());
         }
-        let asked: Vec<_> = columns.iter().map(|i| format!("pg_catalog.pg_collation_for(x.c{i})")).collect();
+        // Anonymous rows, which the client is sent as text, have none, and may not be asked.
+        let of_column = |i: &usize| {
+            format!(
+                "CASE WHEN pg_catalog.pg_typeof(x.c{i})::pg_catalog.oid OPERATOR(pg_catalog.<>) '{}' THEN pg_catalog.pg_collation_for(x.c{i}) END",
+                type_oid::RECORD
+            )
+        };
+        let asked: Vec<_> = columns.iter().map(of_column).collect();
         let row = self.ask_of_columns(part, fields.len(), &asked).await?;
         for (i, collation) in columns.into_iter().zip(row) {
             if let Some(collation) = collation.filter(|c| c != "\"default\"") {
