@@ -13,7 +13,7 @@ COMMENT ON FUNCTION herd.bump_epoch(bigint) IS 'raises the epoch, so that router
 -- the herd's seal. Tokens of other purposes begin with other words.
 CREATE OR REPLACE FUNCTION herd.is_sealed(asked text, token bytea) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
-$$ SELECT token IS NOT DISTINCT FROM sha256(s.value || sha256(s.value || convert_to(asked || ' ' || pg_backend_pid(), 'UTF8'))) FROM herd.seal s $$;
+$$ SELECT token IS NOT DISTINCT FROM sha256(s.value || sha256(s.value || convert_to(asked || ' ' || pg_backend_pid()::text, 'UTF8'))) FROM herd.seal s $$;
 
 -- The same for DDL of any role, asked for by its router as the last thing before the commit: who has raised the epoch and
 -- not yet ended his transaction holds up everybody's DDL.
@@ -31,7 +31,7 @@ COMMENT ON FUNCTION herd.raise_epoch(bigint, bytea) IS 'raises the epoch for DDL
 CREATE OR REPLACE FUNCTION herd.lock_tables(tables text, mode text, wait_ms integer) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS
 $body$ BEGIN
-    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    PERFORM set_config('lock_timeout', wait_ms::text || 'ms', true);
     EXECUTE 'LOCK TABLE ' || tables || ' IN ' || mode || ' MODE';
 END $body$;
 COMMENT ON FUNCTION herd.lock_tables(text, text, integer) IS 'LOCK TABLE that gives up after a time';
@@ -40,7 +40,7 @@ COMMENT ON FUNCTION herd.lock_tables(text, text, integer) IS 'LOCK TABLE that gi
 CREATE OR REPLACE FUNCTION herd.lock_catalog(key bigint, wait_ms integer) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS
 $body$ BEGIN
-    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    PERFORM set_config('lock_timeout', wait_ms::text || 'ms', true);
     PERFORM pg_advisory_xact_lock(key);
     RETURN true;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
@@ -62,7 +62,7 @@ BEGIN
             USING ERRCODE = 'insufficient_privilege', HINT = 'Commit through a router.';
     END IF;
     LOCK TABLE herd.gate IN ROW SHARE MODE;
-    INSERT INTO herd.decision (gid) VALUES (name || '_' || number);
+    INSERT INTO herd.decision (gid) VALUES (name || '_' || number::text);
     RETURN number;
 END
 $$;

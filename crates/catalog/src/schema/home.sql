@@ -313,7 +313,7 @@ COMMENT ON FUNCTION herd.forget_groups() IS 'takes groups without tables out of 
 CREATE OR REPLACE FUNCTION herd.lock_kinds(key bigint, schema text, wait_ms integer) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s' SET search_path = pg_catalog, pg_temp AS
 $body$ BEGIN
-    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    PERFORM set_config('lock_timeout', wait_ms::text || 'ms', true);
     LOCK TABLE herd.kinds IN EXCLUSIVE MODE;
     PERFORM pg_advisory_xact_lock_shared(key);
     PERFORM herd.hold_schema(schema);

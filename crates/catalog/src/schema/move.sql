@@ -251,10 +251,10 @@ BEGIN
                            pg_get_partition_constraintdef(parent));
     ELSE
         FOR item IN SELECT l.oid, l.n FROM jsonb_array_elements_text(facts -> 'line') WITH ORDINALITY l (oid, n) LOOP
-            bound := replace(bound, format(hashed, item.oid), format(hashed, '@' || item.n));
+            bound := replace(bound, format(hashed, item.oid), format(hashed, '@' || item.n::text));
         END LOOP;
         FOR item IN SELECT a.relid::oid::text AS oid, a.n FROM pg_partition_ancestors(parent) WITH ORDINALITY a (relid, n) LOOP
-            bound := replace(bound, format(hashed, '@' || item.n), format(hashed, item.oid));
+            bound := replace(bound, format(hashed, '@' || item.n::text), format(hashed, item.oid));
         END LOOP;
     END IF;
     EXECUTE format('ALTER TABLE %s ADD CONSTRAINT herd_bound CHECK (%s)', fresh, bound);

@@ -66,7 +66,7 @@ CREATE OR REPLACE VIEW herd.transactions AS
     SELECT NULL::integer AS node, p.gid, p.owner::text AS owner, p.prepared AS prepared_at,
            split_part(p.gid, '_', 3)::integer AS decider, split_part(p.gid, '_', 4) AS router, NULL::text AS state
       FROM pg_catalog.pg_prepared_xacts p, herd.herd h
-     WHERE p.database = current_database() AND p.gid ~ ('^herd_' || h.id || '_[0-9]{1,9}_[0-9a-f]{16}_[0-9]+_[0-9]+_[0-9]+$');
+     WHERE p.database = current_database() AND p.gid ~ ('^herd_' || h.id::text || '_[0-9]{1,9}_[0-9a-f]{16}_[0-9]+_[0-9]+_[0-9]+$');
 COMMENT ON VIEW herd.transactions IS 'transactions of this herd that stand prepared, and whether their decider has decided';
 
 CREATE OR REPLACE VIEW herd.locks AS

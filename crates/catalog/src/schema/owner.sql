@@ -130,7 +130,7 @@ $body$
 DECLARE
     item record;
 BEGIN
-    PERFORM set_config('lock_timeout', wait_ms || 'ms', true);
+    PERFORM set_config('lock_timeout', wait_ms::text || 'ms', true);
     FOR item IN SELECT v.name, c.relowner::regrole AS owner FROM unnest(views) WITH ORDINALITY AS v (name, place)
                   JOIN pg_class c ON c.oid = to_regclass(v.name) WHERE c.relkind = 'v' ORDER BY v.place LOOP
         EXECUTE format('ALTER VIEW %s OWNER TO %s', item.name, item.owner);

@@ -21,7 +21,7 @@ BEGIN
         shard := item.relname;
         bound := CASE WHEN NOT item.is_rest THEN pg_get_partition_constraintdef(item.oid) END;
         FOR line IN SELECT a.relid::oid::text AS oid, a.n FROM pg_partition_ancestors(parent) WITH ORDINALITY a (relid, n) LOOP
-            bound := replace(bound, format(hashed, line.oid), format(hashed, '@' || line.n));
+            bound := replace(bound, format(hashed, line.oid), format(hashed, '@' || line.n::text));
         END LOOP;
         RETURN NEXT;
     END LOOP;
@@ -43,7 +43,7 @@ DECLARE
     hashed text := 'satisfies_hash_partition(%L::oid,';
 BEGIN
     FOR line IN SELECT a.relid::oid::text AS oid, a.n FROM pg_partition_ancestors(parent) WITH ORDINALITY a (relid, n) LOOP
-        which := replace(which, format(hashed, '@' || line.n), format(hashed, line.oid));
+        which := replace(which, format(hashed, '@' || line.n::text), format(hashed, line.oid));
     END LOOP;
     which := coalesce('CASE ' || nullif(concat_ws(' ', 'WHEN (' || whole || ') IS NOT TRUE THEN -1', which), '') || ' ELSE 0 END', '0');
     RETURN format('SELECT ctid AS "herd: at", %s AS "herd: place", * FROM ONLY %s WHERE %s', which, part, coalesce('(' || own || ') IS NOT TRUE', which || ' <> 0'));
