@@ -68,6 +68,9 @@ enum For {
     Beside,
 }
 
+/// The pools of one node.
+type OfNode = FastMap<(RoleKey, For), Arc<NodePool>>;
+
 /// Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Pools {
@@ -80,7 +83,7 @@ struct Inner {
     beside: Arc<PoolConfig>,
     judge: Option<Arc<dyn Judge>>,
     /// Two steps, so that a look-up needs no owned key.
-    pools: RwLock<FastMap<NodeTarget, FastMap<(RoleKey, For), Arc<NodePool>>>>,
+    pools: RwLock<FastMap<NodeTarget, OfNode>>,
     /// Those some client or some pool still has.
     roles: Mutex<HashMap<RoleKey, Weak<Role>>>,
     /// Home's word about what roles' names mean.
