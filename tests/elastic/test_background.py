@@ -6,7 +6,6 @@ import time
 import psycopg
 import pytest
 
-
 from .conftest import NODES
 from .places import reached
 

@@ -1,6 +1,5 @@
 """Shards follow their parents whatever else is in the way: odd settings, locks, calls by hand of those whom it does not concern."""
 
-
 import psycopg
 import pytest
 

@@ -7,7 +7,6 @@ Functions of schema herd are looked up by a path of their own (test_inventory.py
 import pathlib
 import re
 
-
 _CRATES = pathlib.Path(__file__).parents[2] / "crates"
 # All that has clients' connections in its hands, or makes texts for them.
 _LOOKED_THROUGH = ["exec/src", "session/src", "txn/src", "pool/src", "plan/src", "share/src", "catalog/src/distribute/node.rs"]

@@ -352,28 +352,25 @@ impl<C: Client> Work<'_, C> {
 
     /// A lane outside the transaction, for a question that must not take part in it: there is one for it where sessions have all others.
     pub async fn outside(&mut self, node: NodeId) -> Result<Lane> {
-        let target = self.herd.target(&self.epoch.snapshot, node)?;
-        loop {
-            let conn = self.herd.pools.get_beside(&target, self.login).await?;
-            if let Some(lane) = self.lent(node, conn) {
-                return Ok(lane);
-            }
-        }
+        self.fitting(node, true).await
     }
 
     /// The same, for as long as it takes.
     pub async fn outside_to_work(&mut self, node: NodeId) -> Result<Lane> {
-        let target = self.herd.target(&self.epoch.snapshot, node)?;
-        loop {
-            let conn = self.herd.pools.get(&target, self.login).await?;
-            if let Some(lane) = self.lent(node, conn) {
-                return Ok(lane);
-            }
-        }
+        self.fitting(node, false).await
     }
 
-    fn lent(&self, node: NodeId, mut conn: PooledConn) -> Option<Lane> {
-        self.fits(&mut conn).then(|| Lane::lent(node, conn, self.settings))
+    async fn fitting(&mut self, node: NodeId, beside: bool) -> Result<Lane> {
+        let target = self.herd.target(&self.epoch.snapshot, node)?;
+        loop {
+            let mut conn = match beside {
+                true => self.herd.pools.get_beside(&target, self.login).await?,
+                false => self.herd.pools.get(&target, self.login).await?,
+            };
+            if self.fits(&mut conn) {
+                return Ok(Lane::lent(node, conn, self.settings));
+            }
+        }
     }
 
     /// Several nodes in one statement that writes: they commit together.

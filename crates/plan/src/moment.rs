@@ -23,7 +23,8 @@ pub fn of(statement: &NodeEnum, expanded: &NodeEnum, cx: &Context) -> Option<Box
         NodeEnum::SelectStmt(_) | NodeEnum::DeleteStmt(_) => None,
         _ => return None,
     };
-    let relation = target.and_then(|rv| cx.relation(rv)).filter(|r| r.columns.iter().any(reads_clock));
+    // A temporary table is in no catalog.
+    let relation = target.and_then(|rv| cx.relation(rv).or(cx.target)).filter(|r| r.columns.iter().any(reads_clock));
     if relation.is_none() && !search::any(expanded, |n| clock_type(n).is_some()) {
         return None;
     }

@@ -3,10 +3,9 @@
 //! It does not know how rows travel. The order of tries: rows passed on or merged, one row of integers a node
 //! added up by the router, everything else finished by PostgreSQL.
 
-use catalog::Snapshot;
 use sql::ast::{self, Node};
 use sql::body::Body;
-use sql::{NodeEnum, build, search};
+use sql::{NodeEnum, build, relations, search};
 
 use crate::apart::Apart;
 use crate::columns::{self, Rows};
@@ -241,26 +240,29 @@ fn bytewise(a: &Analysis, select: &ast::SelectStmt) -> bool {
     let snapshot = a.cx.snapshot;
     let collates = || search::any(select, |n| matches!(n, NodeEnum::CollateClause(_)));
     let columns = || a.types.iter().flatten().all(|(_, bytes)| *bytes);
-    let others = || a.bodies.values().copied().chain([select]).any(|s| may_bring_collation(s, a.cx.snapshot));
+    // The outermost has all others in it.
+    let whole = a.bodies.get(&0).copied().unwrap_or(select);
+    let others = || may_bring_collation(whole, a.cx);
     snapshot.collation_is_bytes && !collates() && columns() && !(snapshot.unlike_bytes && others())
 }
 
 /// Something besides columns of tables and PostgreSQL's own functions: types (domains, fields of composite types), functions and views of users'
 /// own can have collations that are not seen here.
-fn may_bring_collation(select: &ast::SelectStmt, snapshot: &Snapshot) -> bool {
+fn may_bring_collation(select: &ast::SelectStmt, cx: &Context) -> bool {
     if search::any(select, |n| matches!(n, NodeEnum::AIndirection(_))) {
         return true;
     }
+    let snapshot = cx.snapshot;
     let body = Body::of_statement(&NodeEnum::SelectStmt(Box::new(select.clone())));
     let own_type = |name: &str| snapshot.types.values().any(|t| t.name == name);
     let is_function =
         |name: &str| snapshot.builtin_functions.contains_key(name) && !snapshot.functions.contains_key(name);
-    let is_view = |name: &str| snapshot.relations.values().any(|r| r.name == name && r.view.is_some());
+    let is_view = |rv: &ast::RangeVar| cx.relation(rv).is_some_and(|r| r.view.is_some());
     body.words.is_some()
         || body.types.iter().any(|(_, name)| own_type(name))
         || !body.calls.iter().all(|(_, name)| is_function(name))
         || body.operators.iter().any(|(_, name)| snapshot.operators.contains_key(name))
-        || body.reads.iter().any(|(_, name)| is_view(name))
+        || relations::of_select(select).into_iter().any(is_view)
 }
 
 /// Each node needs at most `limit + offset` rows.

@@ -1,5 +1,5 @@
 //! A node's process keeps the memory that its statements free. Where it runs on glibc, it gives the top of its heap back as soon as 128 KiB of it
-//! are free, and has it anew, page by page, with the next statement: of a range over 16 partitions that is a quarter of its time. Once a block
+//! are free, and has it anew, page by page, with the next statement: of a range over 16 partitions that is a third of its time. Once a block
 //! that was mapped by itself has been freed, glibc keeps twice as much as that block was (mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD). Servers
 //! with another allocator lose nothing by it. It does not know what the connection is for.
 

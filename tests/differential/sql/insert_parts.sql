@@ -115,6 +115,22 @@ insert into ip_clocks_ref (k) select k + 10 from ip_of returning at = now();
 with w as (insert into ip_clocks (k) select g from generate_series(501, 505) g returning at) select at = now() from w;
 merge into ip_clocks c using ip_of o on c.k = o.k when matched then update set at = now() when not matched then insert (k, at) values (o.k, now());
 select count(*), count(distinct at) from ip_clocks where k < 500;
+-- The same of temporary tables, in a transaction and out of one.
+create temp table ip_temp (k int primary key, at timestamptz default now());
+insert into ip_temp select k, now() from ip_of returning k, at = now();
+insert into ip_temp (k) select k + 10 from ip_of returning k, at = now();
+insert into ip_temp (k) select k + 20 from ip_of where k = 70 returning k, at = now();
+insert into ip_temp select k, now() from ip_of on conflict (k) do update set at = now() returning k, at = now();
+begin;
+insert into ip_temp (k) select k + 30 from ip_of returning k, at = now();
+create temp table ip_temp_made as select k, now() as at from ip_of;
+select k, at = now() from ip_temp_made;
+select k into temp ip_temp_into from ip_of where now() > '2000-01-01';
+select * from ip_temp_into;
+insert into ip_temp select k + 40, now() from ip_of where k = 71;
+commit;
+select count(*), count(distinct at) from ip_temp;
+drop table ip_temp, ip_temp_made, ip_temp_into;
 -- Keys by a default.
 insert into ip_uuids (v) select g from generate_series(1, 20) g;
 insert into ip_uuids (v) select v + 20 from ip_uuids returning v, id is not null as has;

@@ -38,7 +38,7 @@ impl<C: Client> Work<'_, C> {
         let search_path = self.schemas().await?;
         let mut work = self.with_epoch(&epoch, true);
         let statement = sql::parse(insert, true)?.pop().ok_or_else(|| ExecError::internal("no statement"))?;
-        let compiled = planned(&epoch, statement, insert, &search_path, temporary, &[]).await?;
+        let compiled = planned(&epoch, statement, insert, &search_path, temporary, &[], None).await?;
         let inserted = work.run(&compiled, &Request::simple(insert)).await?;
         Ok(Forwarded { tag: format!("SELECT {}", wire::backend::rows_of_tag(&inserted.tag)), ..inserted })
     }

@@ -109,7 +109,8 @@ impl<C: Client> Work<'_, C> {
         let Some(statement) = plan::moment::at(statement, clock, moment) else { return Ok(None) };
         let text = sql::deparse(&statement)?;
         let Some(statement) = sql::parse(&text, true)?.pop() else { return Ok(None) };
-        let mut anew = planned(self.epoch, statement, &text, &clock.search_path, &clock.temporary, &[]).await?;
+        let target = compiled.plan.written();
+        let mut anew = planned(self.epoch, statement, &text, &clock.search_path, &clock.temporary, &[], target).await?;
         // What the client is told of it stays what it was.
         if let Some(described) = compiled.described.get() {
             let _ = anew.described.set(described.clone());

@@ -132,7 +132,7 @@ impl<C: Client> Work<'_, C> {
         let (text, params) = InTurn::numbered(&turn.text, &type_of);
         let oids: Vec<u32> = params.iter().map(|n| type_of_parameter(*n, all, described, before)).collect();
         let tree = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("an empty statement"))?;
-        let compiled = planned(self.epoch, tree, &text, &all.search_path, &all.temporary, &oids).await?;
+        let compiled = planned(self.epoch, tree, &text, &all.search_path, &all.temporary, &oids, None).await?;
         let own = self.described(&compiled, &oids).await?;
         let (mut types, mut base_types) = (vec![], vec![]);
         match &turn.query {

@@ -227,7 +227,7 @@ impl<C: Client> Work<'_, C> {
         let names: Vec<String> = (0..targets.len()).map(|n| format!("c{n}")).collect();
         let text = format!("SELECT {} FROM ({}) AS s ({})", casts.join(", "), i.source_sql, names.join(", "));
         let statement = sql::parse(&text, true)?.pop().ok_or_else(|| ExecError::internal("no source"))?;
-        planned(self.epoch, statement, &text, &i.search_path, &i.temporary, &[]).await
+        planned(self.epoch, statement, &text, &i.search_path, &i.temporary, &[], None).await
     }
 
     /// Whether the source may be read on connections of its own, while the transaction's write: nothing has happened in the
